@@ -1,0 +1,1 @@
+"""sordino: differentially private federated learning with adaptive noise."""

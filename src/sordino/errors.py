@@ -1,0 +1,57 @@
+"""Every error that sordino raises on purpose, as one tree.
+
+    SordinoError
+    ├── RecipeError        a setting is wrong                (field + remedy)
+    ├── DataError          data is missing or malformed
+    ├── ModelError         a model cannot be trained this way
+    ├── AccountingError    an event or parameter that no accountant can price
+    │   └── UnknownEvent   an event that the chosen accountant refuses
+    ├── BudgetExceeded     a release would cost more than is left
+    ├── LedgerError        the books cannot be opened, written or trusted
+    │   └── LedgerTampered a row was edited, removed or moved
+    └── ProtocolError      a message of the secure sum was refused, or too few clients are left
+
+The command line prints the message (one sentence that names the field and the remedy) and exits with code 2.
+"""
+
+from __future__ import annotations
+
+
+class SordinoError(Exception):
+    """Root of all errors that carry a sentence for the user."""
+
+
+class RecipeError(SordinoError):
+    """A setting is missing, misspelt or impossible."""
+
+
+class DataError(SordinoError):
+    """Data is missing, malformed, empty or not finite."""
+
+
+class ModelError(SordinoError):
+    """A model cannot be trained per client or per example as it is."""
+
+
+class AccountingError(SordinoError):
+    """A privacy parameter is out of range, or an event cannot be priced."""
+
+
+class UnknownEvent(AccountingError):
+    """The accountant does not know this event, and refuses to guess."""
+
+
+class BudgetExceeded(SordinoError):
+    """The next release would cost more than the budget has left."""
+
+
+class LedgerError(SordinoError):
+    """The ledger cannot be opened, written, or belongs to another federation."""
+
+
+class LedgerTampered(LedgerError):
+    """The ledger's chain does not verify: a row was edited, removed or moved."""
+
+
+class ProtocolError(SordinoError):
+    """A message of the secure aggregation protocol was refused, or too few clients are left."""

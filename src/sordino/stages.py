@@ -1,0 +1,77 @@
+"""What each stage of a round hands to the next: `Update → Bounded → Shielded → Summed → Released`.
+
+Every type is made by exactly one kind of part, so that a step cannot be skipped unnoticed: only a bounder makes a
+`Bounded`, only a perturber makes a `Shielded` or a `Released`, and adapters accept nothing earlier than a `Released`.
+Rows are clients: `[clients, parameters]`; on a real client the same part gets one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from sordino.types import IntArray
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What the last local steps left behind, for mechanisms that predict a step (component_adaptive).
+
+    All tensors are `[clients, parameters]`. `before` is w_{K-1}; `gradient` is g_{K-1} and `last_gradient` g_K, the
+    gradients of the last two steps; `state` is the optimiser's state *before* the last step, by name.
+    """
+
+    before: Tensor
+    gradient: Tensor
+    last_gradient: Tensor
+    state: Mapping[str, Tensor] = field(default_factory=dict)
+    steps: int = 0
+
+
+@dataclass(frozen=True)
+class Update:
+    """Raw local updates u = w_K − w_0. Private: nothing derived from it may leave the client unshielded."""
+
+    clients: IntArray
+    rows: Tensor
+    sizes: IntArray
+    trace: Trace | None = None
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """Contributions whose norm is bounded by construction."""
+
+    clients: IntArray
+    rows: Tensor
+    clipped: Tensor
+    """Which rows the bound changed (private; metrics only unless noised and charged)."""
+
+
+@dataclass(frozen=True)
+class Shielded:
+    """Messages as they leave the clients: with the client's share of noise, if the mechanism has one."""
+
+    clients: IntArray
+    rows: Tensor
+
+
+@dataclass(frozen=True)
+class Summed:
+    """The sum of the survivors' messages (and side sums, by name, that ride along)."""
+
+    total: Tensor
+    survivors: IntArray
+    side: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Released:
+    """What the world may see: the noisy mean update, and side releases by name."""
+
+    mean: Tensor
+    stddev: float
+    """Noise standard deviation on each coordinate of `mean` (root mean square where coordinates differ)."""
+    side: Mapping[str, Tensor] = field(default_factory=dict)
