@@ -1,0 +1,168 @@
+"""A federation: records, who holds which, and a test set that nobody holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from sordino.data import disjoint
+from sordino.data.finite import require_finite
+from sordino.data.keyed import key, shuffled
+from sordino.data.partition import Partition
+from sordino.errors import DataError
+from sordino.types import IntArray
+
+__all__ = ["ClientData", "Federation", "Partition"]
+
+
+@dataclass(frozen=True, eq=False)
+class ClientData:
+    """The records of a cohort, one client after the other: client k's are x[offsets[k]:offsets[k + 1]]."""
+
+    clients: IntArray
+    offsets: IntArray
+    x: Tensor
+    y: Tensor
+
+    @property
+    def sizes(self) -> IntArray:
+        """Number of records of each client."""
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """Private training records spread over clients, public test records, and (if set aside) public records.
+
+    `classes` is the number of classes, or 0 for regression. Inputs are float32 `[records, …]`; labels are int64
+    `[records]`, or float32 `[records, …]` for regression.
+
+    **Formal guarantees**: everything is finite, labels lie in range, every client holds at least one record.
+
+    **Edge cases**: an empty test set is allowed (`test=None`); metrics on it are then undefined, and that is the
+    caller's to say.
+    """
+
+    name: str
+    train_x: Tensor
+    train_y: Tensor
+    test_x: Tensor
+    test_y: Tensor
+    classes: int
+    partition: Partition
+    public_x: Tensor | None = None
+    public_y: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.train_x):
+            raise DataError(f"{self.name}: there are no training records; check the file and public_fraction.")
+        for part, x, y in self._splits():
+            _check_split(f"{self.name} ({part})", x, y, self.classes)
+
+    def _splits(self) -> list[tuple[str, Tensor, Tensor]]:
+        splits = [("train", self.train_x, self.train_y), ("test", self.test_x, self.test_y)]
+        if self.public_x is not None and self.public_y is not None:
+            splits.append(("public", self.public_x, self.public_y))
+        return splits
+
+    @property
+    def population(self) -> int:
+        """Number of clients."""
+        return self.partition.count
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one record."""
+        return tuple(self.train_x.shape[1:])
+
+    def sizes(self, clients: IntArray | None = None) -> IntArray:
+        """Returns how many records each client holds (all clients by default)."""
+        return self.partition.sizes(np.arange(self.population) if clients is None else clients)
+
+    def gather(self, clients: IntArray) -> ClientData:
+        """Returns the records of a cohort, in the order of the list."""
+        offsets, records = self.partition.indices(clients)
+        chosen = torch.from_numpy(records)
+        return ClientData(clients, offsets, self.train_x[chosen], self.train_y[chosen])
+
+    @classmethod
+    def of(
+        cls,
+        x: Tensor | ArrayLike,
+        y: Tensor | ArrayLike,
+        clients: int | ArrayLike | None = None,
+        test: float | tuple[Tensor | ArrayLike, Tensor | ArrayLike] | None = 0.2,
+        classes: int | None = None,
+        seed: int = 0,
+        name: str = "own data",
+    ) -> Federation:
+        """Makes a federation of the user's own tensors or arrays.
+
+        Args:
+            x: inputs, one row a record.
+            y: labels: integers 0 … classes − 1, or floats for regression.
+            clients: the number of clients (records are dealt out at random), or the owner of each record (any values:
+                names, numbers), or None: every record is a client of its own.
+            test: the share of records set aside for testing, or a pair (x, y), or None for no test set.
+            classes: the number of classes; by default the largest label + 1, or 0 for floats.
+            seed: keys the split and the deal.
+            name: how errors and reports call the data.
+        """
+        train_x, train_y = inputs(x), labels(y)
+        if len(train_x) != len(train_y):
+            raise DataError(f"{name}: {len(train_x)} inputs but {len(train_y)} labels; give one label for each input.")
+        owners = None if clients is None or isinstance(clients, int) else np.asarray(clients)
+        if owners is not None and len(owners) != len(train_x):
+            raise DataError(f"{name}: {len(owners)} owners for {len(train_x)} records; give one owner for each record.")
+        if isinstance(test, tuple):
+            test_x, test_y = inputs(test[0]), labels(test[1])
+        else:
+            kept, aside = split(len(train_x), test or 0.0, key(seed, "test split"), f"{name}: test")
+            test_x, test_y = train_x[aside], train_y[aside]
+            train_x, train_y = train_x[kept], train_y[kept]
+            owners = None if owners is None else owners[kept.numpy()]
+        count = clients if isinstance(clients, int) else len(train_x)
+        partition = disjoint.iid(len(train_x), count, seed) if owners is None else disjoint.by_key(owners)
+        known = classes if classes is not None else count_classes(train_y, test_y)
+        return cls(name, train_x, train_y, test_x, test_y, known, partition)
+
+
+def inputs(x: Tensor | ArrayLike) -> Tensor:
+    """Returns inputs as float32."""
+    return torch.as_tensor(np.asarray(x) if not isinstance(x, Tensor) else x).to(torch.float32)
+
+
+def labels(y: Tensor | ArrayLike) -> Tensor:
+    """Returns integer labels as int64 and regression targets as float32."""
+    tensor = torch.as_tensor(np.asarray(y) if not isinstance(y, Tensor) else y)
+    return tensor.to(torch.float32 if tensor.is_floating_point() else torch.int64)
+
+
+def count_classes(*targets: Tensor) -> int:
+    """Returns the largest label + 1, or 0 when the targets are floats."""
+    if targets[0].is_floating_point():
+        return 0
+    return 1 + max((int(y.max()) for y in targets if len(y)), default=0)
+
+
+def split(count: int, share: float, secret: np.uint64, field: str) -> tuple[Tensor, Tensor]:
+    """Returns (kept, aside): which records stay and which are set aside, at random but fixed by the key."""
+    if not 0.0 <= share < 1.0:
+        raise DataError(f"{field} is {share}: give a share of the records in [0, 1).")
+    order = shuffled(secret, count)
+    aside = round(share * count)
+    return torch.from_numpy(np.sort(order[aside:])), torch.from_numpy(np.sort(order[:aside]))
+
+
+def _check_split(name: str, x: Tensor, y: Tensor, classes: int) -> None:
+    if len(x) != len(y):
+        raise DataError(f"{name}: {len(x)} inputs but {len(y)} labels; give one label for each input.")
+    require_finite(name, x)
+    require_finite(f"{name}, target", y)
+    if classes and len(y) and (int(y.min()) < 0 or int(y.max()) >= classes):
+        wrong = int(torch.nonzero((y < 0) | (y >= classes))[0, 0])
+        raise DataError(f"{name}: record {wrong} has label {int(y[wrong])}; labels must be 0 … {classes - 1}.")
