@@ -14,9 +14,11 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from sordino.types import IntArray
+from sordino import threefry
+from sordino.types import FloatArray, IntArray
 
 SERVER = -1
 """The client id under which the server draws."""
@@ -35,6 +37,24 @@ class Randomness(Protocol):
     def normals(self, purpose: str, round_: int, clients: IntArray, width: int) -> Tensor:
         """Returns independent N(0, 1) draws, float32 `[clients, width]`; each row has its own stream."""
 
+    def uniforms(
+        self, purpose: str, round_: int, clients: IntArray, sizes: IntArray, turns: IntArray | int = 0
+    ) -> FloatArray:
+        """Returns `sizes[k]` draws from U[0, 1) for each client, one client after the other.
+
+        Args:
+            purpose: what the draws are for.
+            round_: the round.
+            clients: whose draws.
+            sizes: how many draws each client gets.
+            turns: which time in this round each client draws (an epoch, a local step); each turn is a fresh stream.
+        """
+
+    def orders(
+        self, purpose: str, round_: int, clients: IntArray, sizes: IntArray, turns: IntArray | int = 0
+    ) -> IntArray:
+        """Returns a random order of 0 … sizes[k]−1 for each client, one client after the other."""
+
 
 @dataclass(frozen=True)
 class Streams:
@@ -47,15 +67,29 @@ class Streams:
         return True
 
     def generator(self, purpose: str, round_: int = 0, client: int = SERVER) -> np.random.Generator:
-        name = f"{self.seed}/{purpose}/{round_}/{client}".encode()
-        key = np.frombuffer(hashlib.blake2b(name, digest_size=16, person=b"sordino.stream").digest(), np.uint64)
-        return np.random.Generator(np.random.Philox(key=key))
+        return np.random.Generator(np.random.Philox(key=_key(f"{self.seed}/{purpose}/{round_}/{client}")))
 
     def normals(self, purpose: str, round_: int, clients: IntArray, width: int) -> Tensor:
         out = np.empty((len(clients), width), np.float32)
         for row, client in zip(out, clients, strict=True):
             self.generator(purpose, round_, int(client)).standard_normal(out=row, dtype=np.float32)
         return torch.from_numpy(out)
+
+    def uniforms(
+        self, purpose: str, round_: int, clients: IntArray, sizes: IntArray, turns: IntArray | int = 0
+    ) -> FloatArray:
+        # clients and turns go into the counter of a block cipher under one key: distinct by construction
+        key = _key(f"{self.seed}/{purpose}/{round_}/each")
+        place = _places(sizes).astype(np.uint64)
+        turn = np.repeat(np.broadcast_to(np.asarray(turns, np.uint64), len(sizes)), sizes)
+        client = np.repeat(np.asarray(clients, np.int64).view(np.uint64), sizes)
+        words = threefry.words(key, client, (turn << np.uint64(32)) | place)
+        return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+    def orders(
+        self, purpose: str, round_: int, clients: IntArray, sizes: IntArray, turns: IntArray | int = 0
+    ) -> IntArray:
+        return _ranked(self.uniforms(purpose, round_, clients, sizes, turns), sizes)
 
 
 @dataclass(frozen=True)
@@ -72,3 +106,33 @@ class Entropy:
     def normals(self, purpose: str, round_: int, clients: IntArray, width: int) -> Tensor:
         draws = [self.generator(purpose).standard_normal(width, dtype=np.float32) for _ in clients]
         return torch.from_numpy(np.stack(draws) if draws else np.empty((0, width), np.float32))
+
+    def uniforms(
+        self, purpose: str, round_: int, clients: IntArray, sizes: IntArray, turns: IntArray | int = 0
+    ) -> FloatArray:
+        return self.generator(purpose).random(int(np.sum(sizes)))
+
+    def orders(
+        self, purpose: str, round_: int, clients: IntArray, sizes: IntArray, turns: IntArray | int = 0
+    ) -> IntArray:
+        return _ranked(self.uniforms(purpose, round_, clients, sizes), sizes)
+
+
+def _key(name: str) -> NDArray[np.uint64]:
+    """Returns the 128-bit key of a stream's name."""
+    return np.frombuffer(hashlib.blake2b(name.encode(), digest_size=16, person=b"sordino.stream").digest(), np.uint64)
+
+
+def _places(sizes: IntArray) -> IntArray:
+    """Returns 0 … sizes[k]−1 for each k, one after the other."""
+    ends = np.cumsum(sizes)
+    return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - sizes, sizes)
+
+
+def _ranked(draws: FloatArray, sizes: IntArray) -> IntArray:
+    """Returns, within each client's stretch of draws, the places in ascending order of their draws."""
+    if len(sizes) and (sizes == sizes[0]).all():
+        return np.argsort(draws.reshape(len(sizes), -1), axis=1).ravel()
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    starts = np.cumsum(sizes) - sizes
+    return np.lexsort((draws, owner)) - starts[owner]
