@@ -6,18 +6,23 @@ histories that are equal are priced once.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import attrs
 from dp_accounting.dp_event import (
     ComposedDpEvent,
     DpEvent,
     GaussianDpEvent,
     LaplaceDpEvent,
+    NonPrivateDpEvent,
     NoOpDpEvent,
     PoissonSampledDpEvent,
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
 
+from sordino.errors import UnknownEvent
 from sordino.types import Adjacency, Observer, Unit
 
 __all__ = [
@@ -29,11 +34,15 @@ __all__ = [
     "Guarantee",
     "LaplaceDpEvent",
     "NoOpDpEvent",
+    "NonPrivateDpEvent",
     "PoissonSampledDpEvent",
     "SampledWithoutReplacementDpEvent",
     "SelfComposedDpEvent",
     "Skellam",
     "Unbounded",
+    "decode",
+    "describe",
+    "encode",
 ]
 
 
@@ -95,3 +104,68 @@ class Charge:
     guarantee: Guarantee
     event: DpEvent
     payers: str = "participants"
+
+
+_KNOWN: Mapping[str, type[DpEvent]] = {
+    kind.__name__: kind
+    for kind in (
+        ComposedDpEvent,
+        CorrelatedGaussian,
+        GaussianDpEvent,
+        LaplaceDpEvent,
+        NoOpDpEvent,
+        NonPrivateDpEvent,
+        PoissonSampledDpEvent,
+        SampledWithoutReplacementDpEvent,
+        SelfComposedDpEvent,
+        Skellam,
+        Unbounded,
+    )
+}
+
+
+def encode(event: DpEvent) -> dict[str, Any]:
+    """Returns the event as plain JSON: its class name under `event`, and its fields.
+
+    Raises:
+        UnknownEvent: the event is of a kind that could not be read back.
+    """
+    name = type(event).__name__
+    if _KNOWN.get(name) is not type(event):
+        raise UnknownEvent(f"event {name} cannot be written to a ledger: use one of {', '.join(sorted(_KNOWN))}")
+    fields = {field.name: getattr(event, field.name) for field in attrs.fields(type(event))}
+    return {"event": name} | {key: _encode_field(value) for key, value in fields.items()}
+
+
+def _encode_field(value: Any) -> Any:
+    if isinstance(value, DpEvent):
+        return encode(value)
+    return [encode(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def decode(record: Mapping[str, Any]) -> DpEvent:
+    """Inverts `encode`. Lists come back as tuples, so that the event is hashable."""
+    kind = _KNOWN.get(str(record.get("event")))
+    if kind is None:
+        raise UnknownEvent(f"event {record.get('event')!r} is unknown to this version: upgrade sordino to read it")
+    return kind(**{key: _decode_field(value) for key, value in record.items() if key != "event"})
+
+
+def _decode_field(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return decode(value)
+    return tuple(decode(part) for part in value) if isinstance(value, list) else value
+
+
+def describe(event: DpEvent) -> str:
+    """Returns the event in a few words, for tables: `PoissonSampled(0.01, Gaussian(1))`."""
+    fields = (getattr(event, field.name) for field in attrs.fields(type(event)))
+    return f"{type(event).__name__.removesuffix('DpEvent')}({', '.join(map(_describe_field, fields))})"
+
+
+def _describe_field(value: Any) -> str:
+    if isinstance(value, DpEvent):
+        return describe(value)
+    if isinstance(value, list | tuple):
+        return " + ".join(map(describe, value))
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -38,6 +38,8 @@ class Update:
     rows: Tensor
     sizes: IntArray
     trace: Trace | None = None
+    example_clip: float | None = None
+    """Set when a row is a sum of per-example vectors, each of at most this L2 norm (record unit)."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,15 @@ class Bounded:
 
     clients: IntArray
     rows: Tensor
+    """Bounded contributions, already multiplied by `weights`."""
+    weights: Tensor
+    """How much each client counts, at most 1 in certified mechanisms."""
     clipped: Tensor
-    """Which rows the bound changed (private; metrics only unless noised and charged)."""
+    """Which rows the bound changed (private: simulation metrics only, unless noised and charged)."""
+    spread: Tensor | None = None
+    """Noise scale of each entry, where a faithful mechanism derives it from private data (and so proves nothing)."""
+    notes: Mapping[str, Tensor] = field(default_factory=dict)
+    """Private numbers that a simulation may record on request (`run.notes`), never used by another part."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,12 @@ class Shielded:
 
     clients: IntArray
     rows: Tensor
+    """One row a client; or, where only their sum is ever used, a single row for all of them."""
+    weights: Tensor
+    side: Mapping[str, Tensor] = field(default_factory=dict)
+    """Further columns that ride along by name, `[clients, width]` (a bit, a count)."""
+    kept: Tensor | None = None
+    """The noise share, which the client keeps to itself until it is thinned (distributed trust)."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +79,8 @@ class Summed:
 
     total: Tensor
     survivors: IntArray
+    weight: float
+    """What the total is divided by: a public constant in every certified mechanism."""
     side: Mapping[str, Tensor] = field(default_factory=dict)
 
 

@@ -1,0 +1,32 @@
+"""The clip norm follows a private quantile of the update norms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sordino.mechanism import Knobs, Turn, scalar
+from sordino.stages import Released
+
+
+@dataclass(frozen=True)
+class QuantileClip:
+    """Geometric update C ← C·exp(−rate·(b̃ − quantile)), b̃ the released share of clients that were not clipped.
+
+    **Formal guarantees**: post-processing of a released value.
+    **Reference**: Andrew et al. (2021), Algorithm 1.
+    """
+
+    clip_norm: float
+    noise_multiplier: float
+    quantile: float = 0.5
+    rate: float = 0.2
+
+    def start(self) -> Knobs:
+        return {"clip_norm": scalar(self.clip_norm), "noise_multiplier": scalar(self.noise_multiplier)}
+
+    def adapt(self, turn: Turn, released: Released, public: Mapping[str, float]) -> Knobs:
+        share = float(released.side["unclipped"][0])
+        clip_norm = turn.knob("clip_norm") * math.exp(-self.rate * (share - self.quantile))
+        return {**turn.knobs, "clip_norm": scalar(clip_norm)}

@@ -1,0 +1,67 @@
+"""L2 and L1 clipping of whole rows, and the check for rows that were clipped example by example."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sordino.errors import SordinoError
+from sordino.mechanism import Turn
+from sordino.stages import Bounded, Update
+
+
+def clip_rows(rows: Tensor, clip_norm: float, order: float = 2.0) -> tuple[Tensor, Tensor]:
+    """Scales every row down to at most `clip_norm`, and says which rows were changed.
+
+    **Formal guarantees**: every returned row has norm ≤ `clip_norm`, up to one part in 10⁶ of float32 rounding that the
+    scale already absorbs. A row that holds NaN or ∞, or whose norm overflows, becomes zero.
+    """
+    norms = torch.linalg.vector_norm(rows, order, dim=1, dtype=torch.float64)
+    scale = torch.where(norms > clip_norm, clip_norm * (1 - 1e-6) / norms, torch.ones_like(norms))
+    finite = torch.isfinite(norms)
+    clipped = (rows * scale.unsqueeze(1).to(rows.dtype)).where(finite.unsqueeze(1), torch.zeros((), dtype=rows.dtype))
+    return clipped, (norms > clip_norm) | ~finite
+
+
+@dataclass(frozen=True)
+class Clip:
+    """Clips each client's update to the knob `clip_norm`, in L2 (or L1 for Laplace noise).
+
+    **Formal guarantees**: one client's contribution has norm ≤ clip_norm: sensitivity clip_norm under `zero_out` and
+    `add_remove`, 2·clip_norm under `replace`.
+    **Edge cases**: zero, huge, NaN and infinite rows (the last two become zero).
+    """
+
+    order: float = 2.0
+
+    def bound(self, update: Update, turn: Turn) -> Bounded:
+        rows, clipped = clip_rows(update.rows, turn.knob("clip_norm"), self.order)
+        return Bounded(update.clients, rows, torch.ones(len(rows)), clipped)
+
+
+@dataclass(frozen=True)
+class PerExample:
+    """Accepts rows that the trainer summed from clipped per-example gradients (record unit), and nothing else.
+
+    **Formal guarantees**: one record changes a row by at most clip_norm (add/remove), which the trainer vouches for by
+    `Update.example_clip`.
+    """
+
+    def bound(self, update: Update, turn: Turn) -> Bounded:
+        limit = turn.knob("clip_norm")
+        if update.example_clip is None or update.example_clip > limit * (1 + 1e-9):
+            raise SordinoError("the record unit needs rows of per-example clipped gradients: use a per-example trainer")
+        if not torch.isfinite(update.rows).all():
+            raise SordinoError("a per-example trainer returned a row that is not finite: it must drop such gradients")
+        return Bounded(update.clients, update.rows, torch.ones(len(update.rows)), torch.zeros(len(update.rows)).bool())
+
+
+@dataclass(frozen=True)
+class Unlimited:
+    """Bounds nothing, and weights by data size (FedAvg). A mechanism with it must charge `Unbounded`."""
+
+    def bound(self, update: Update, turn: Turn) -> Bounded:
+        weights = torch.from_numpy(update.sizes).to(update.rows.dtype)
+        return Bounded(update.clients, update.rows * weights[:, None], weights, torch.zeros(len(weights)).bool())

@@ -1,0 +1,14 @@
+"""Mechanisms: one small file each, a composition of parts."""
+
+from sordino.mechanisms import dp_fedavg, dp_fedavg_adaptive, dp_sgd, fed_ldp, fedavg, laplace
+from sordino.mechanisms.setting import Entry
+
+MECHANISMS: dict[str, Entry] = {
+    "fedavg": fedavg.ENTRY,
+    "fed_ldp": fed_ldp.ENTRY,
+    "laplace": laplace.ENTRY,
+    "dp_fedavg": dp_fedavg.ENTRY,
+    "dp_fedavg_adaptive": dp_fedavg_adaptive.ENTRY,
+    "dp_sgd": dp_sgd.ENTRY,
+}
+"""Every mechanism by name."""

@@ -1,0 +1,42 @@
+"""FedAvg: no privacy, the ceiling that everything else is compared with.
+
+Unit client, trust central (anybody who looks sees everything). The certificate says that nothing is protected.
+Reference: McMahan et al. (2017), "Communication-Efficient Learning of Deep Networks from Decentralized Data".
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sordino.adapt.steady import Steady
+from sordino.aggregate.plain import PlainSum
+from sordino.bound.l2 import Unlimited
+from sordino.mechanism import Mechanism
+from sordino.mechanisms.setting import Entry, Options, Setting
+from sordino.perturb.silent import NoNoise
+from sordino.train.local import LocalSteps
+
+
+class FedAvg(Options):
+    """Average of local updates, weighted by data size."""
+
+    name: Literal["fedavg"] = "fedavg"
+
+
+def compose(options: FedAvg, setting: Setting) -> Mechanism:
+    """Returns the composition."""
+    return Mechanism(
+        name=options.name,
+        mode=options.mode,
+        unit="client",
+        trust="central",
+        selector=setting.selector,
+        local=LocalSteps(),
+        bounder=Unlimited(),
+        perturber=NoNoise(),
+        aggregator=PlainSum(denominator=None),
+        adapter=Steady(options.clip_norm, 0.0),
+    )
+
+
+ENTRY = Entry(FedAvg, compose, "client", "central", "average of local updates, no privacy")

@@ -1,0 +1,33 @@
+"""Who is charged what for a release whose noise is `noise_multiplier` times one unit's contribution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sordino.events import DpEvent, Guarantee, Unbounded
+from sordino.mechanism import Prices
+from sordino.types import Adjacency, Trust, Unit
+
+TRUSTED = "central trust: the server sees every contribution before noise is added"
+
+
+def prices(
+    unit: Unit,
+    trust: Trust,
+    adjacency: Adjacency,
+    noise_multiplier: float,
+    event: Callable[[float], DpEvent],
+) -> Prices:
+    """Returns the price of one release for the server and for an outsider.
+
+    **Formal guarantees**: a unit's contribution has norm at most clip_norm, so its presence (`zero_out`, `add_remove`)
+    is hidden by `noise_multiplier`, and its replacement, which may move the sum by twice that, by half of it. Records
+    come and go one at a time (`add_remove`), inside clients whose cohort the server knows. An outsider sees a function
+    of what the server sees, so it is never charged more than the server before amplification.
+    """
+    halves = 2 if adjacency == "replace" else 1
+    seen = Unbounded(TRUSTED) if trust == "central" else event(noise_multiplier / halves)
+    return (
+        (Guarantee(unit, "server", adjacency), seen),
+        (Guarantee(unit, "outsider", "add_remove"), event(noise_multiplier)),
+    )

@@ -1,0 +1,247 @@
+"""A recipe: everything that a run does, as one validated TOML document."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from sordino.errors import RecipeError
+from sordino.mechanisms import MECHANISMS
+
+
+class Section(BaseModel):
+    """A table of a recipe: unknown names are refused, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class DataSection(Section):
+    """Which records there are."""
+
+    name: str = Field("digits", description="data set: see `sordino data`; or `csv` / `npz` for your own file")
+    folder: Path | None = Field(None, description="folder that holds the data sets (default: $SORDINO_DATA)")
+    file: Path | None = Field(None, description="your own file, for `csv` and `npz`")
+    label: str = Field("label", description="name of the label column (csv)")
+    client: str | None = Field(None, description="name of the column that says whose record it is (csv)")
+    public_fraction: float = Field(0.0, ge=0, lt=1, description="share of records set aside as public (validation)")
+
+
+class PartitionSection(Section):
+    """Who holds which records."""
+
+    kind: Literal["iid", "dirichlet", "pathological", "label_skew", "quantity_skew", "by_key"] = Field(
+        "iid", description="how records are dealt out to clients; `by_key` uses the data set's natural clients"
+    )
+    clients: int | None = Field(None, ge=1, description="number of clients (default: every record is a client)")
+    alpha: float = Field(0.5, gt=0, description="Dirichlet concentration (dirichlet, quantity_skew)")
+    classes_per_client: int = Field(2, ge=1, description="classes each client holds (pathological)")
+    share: float = Field(0.5, ge=0, le=1, description="share of a client's records that have one label (label_skew)")
+
+
+class ModelSection(Section):
+    """What is trained."""
+
+    name: str = Field("linear", description="linear, mlp, svm, or a paper's network by name")
+    hidden: tuple[int, ...] = Field((32,), description="widths of hidden layers (mlp)")
+    activation: Literal["relu", "tanh", "linear"] = Field("relu", description="activation of hidden layers (mlp)")
+    loss: Literal["auto", "cross_entropy", "hinge", "mse"] = Field("auto", description="per-example loss")
+
+
+class TrainSection(Section):
+    """What a client does in a round."""
+
+    optimizer: Literal["sgd", "momentum", "adam", "rmsprop"] = Field("sgd", description="local optimiser")
+    learning_rate: float = Field(0.5, gt=0, description="local step size")
+    momentum: float = Field(0.9, ge=0, lt=1, description="decay of the velocity (momentum)")
+    betas: tuple[float, float] = Field((0.9, 0.999), description="decays of the moments (adam)")
+    decay: float = Field(0.99, ge=0, lt=1, description="decay of the second moment (rmsprop)")
+    batch_size: int | None = Field(None, ge=1, description="records in a local step (default: all)")
+    steps: int | None = Field(None, ge=1, description="local steps a round; excludes `epochs`")
+    epochs: int | None = Field(None, ge=1, description="passes over the client's records a round (default: 1)")
+    engine: Literal["auto", "batched", "loop", "processes"] = Field("auto", description="how clients are trained")
+    chunk: int | None = Field(None, ge=1, description="clients trained at once (default: chosen by the engine)")
+
+    @model_validator(mode="after")
+    def _one_length(self) -> TrainSection:
+        if self.steps is not None and self.epochs is not None:
+            raise ValueError("steps and epochs exclude each other: set one of them")
+        return self
+
+
+class ServerSection(Section):
+    """What the server does with a released mean."""
+
+    learning_rate: float | None = Field(None, gt=0, description="server step size (default: the mechanism's)")
+    momentum: float = Field(0.0, ge=0, lt=1, description="server momentum")
+
+
+class SelectSection(Section):
+    """Who is asked in a round."""
+
+    kind: Literal["everyone", "poisson", "fixed"] = Field("everyone", description="how cohorts are drawn")
+    rate: float | None = Field(None, gt=0, le=1, description="probability of taking part (poisson)")
+    size: int | None = Field(None, ge=1, description="size of the cohort (fixed)")
+
+    @model_validator(mode="after")
+    def _needs(self) -> SelectSection:
+        if self.kind == "poisson" and self.rate is None:
+            raise ValueError("rate is missing: poisson selection needs select.rate, e.g. 0.1")
+        if self.kind == "fixed" and self.size is None:
+            raise ValueError("size is missing: fixed selection needs select.size, e.g. 10")
+        return self
+
+
+class DropoutSection(Section):
+    """Who vanishes during a round, and who joins late."""
+
+    rate: float = Field(0.0, ge=0, lt=1, description="probability that a client of the cohort vanishes")
+    schedule: tuple[Annotated[float, Field(ge=0, lt=1)], ...] = Field((), description="one rate a round, instead")
+    stages: tuple[Literal["train", "upload", "unmask"], ...] = Field(
+        ("upload",), min_length=1, description="what a vanishing client no longer does (one is drawn for each)"
+    )
+    late: float = Field(0.0, ge=0, lt=1, description="share of the population that joins late")
+    late_round: int = Field(1, ge=1, description="round in which they join")
+
+
+class AggregateSection(Section):
+    """How messages are summed."""
+
+    kind: Literal["auto", "plain", "secure"] = Field(
+        "auto", description="plain sum, secure sum of integers with Skellam noise, or what the trust asks for"
+    )
+    fidelity: Literal["exact", "masked", "full"] = Field(
+        "exact", description="how much of the secure sum is played: integers, masks, or the whole protocol"
+    )
+    tolerance: float | None = Field(
+        None, ge=0, lt=1, description="share of a cohort that may vanish (default: dropout.rate and a margin)"
+    )
+    bits: int = Field(20, ge=8, le=52, description="resolution of a rounded coordinate (secure)")
+
+
+class BudgetSection(Section):
+    """What may be spent."""
+
+    epsilon: float | None = Field(1.0, gt=0, description="ε that no client may exceed, against any bounded observer")
+    delta: float = Field(1e-5, gt=0, lt=1, description="δ of every guarantee")
+    accountant: Literal["pld", "rdp", "exact"] = Field("pld", description="who does the sums")
+    participations: int | None = Field(
+        None, ge=1, description="rounds that the noise is calibrated for, per client (default: from the selection)"
+    )
+    minimum_clients: int = Field(1, ge=1, description="stop when fewer clients than this can still pay")
+
+
+class RunSection(Section):
+    """How long, and how often to look."""
+
+    rounds: int = Field(40, ge=1, description="number of rounds")
+    evaluate_every: int = Field(1, ge=1, description="rounds between two evaluations on the test set")
+    target: float | None = Field(None, gt=0, le=1, description="stop when test accuracy reaches this")
+    seed: int = Field(0, ge=0, description="seed of everything that is random in the simulation")
+
+
+class LedgerSection(Section):
+    """Where costs are remembered."""
+
+    path: Path | None = Field(None, description="ledger file to share between runs (default: in the run folder)")
+    federation: str | None = Field(None, description="name of the federation whose clients pay (default: the data's)")
+
+
+MechanismSection = Annotated[
+    Union[tuple(entry.options for entry in MECHANISMS.values())],  # noqa: UP007
+    Field(discriminator="name", description="mechanism and its own settings: see `sordino mechanisms`"),
+]
+
+
+class Recipe(Section):
+    """A run."""
+
+    mechanism: MechanismSection = Field(default_factory=MECHANISMS["dp_sgd"].options)
+    data: DataSection = Field(default_factory=DataSection)
+    partition: PartitionSection = Field(default_factory=PartitionSection)
+    model: ModelSection = Field(default_factory=ModelSection)
+    train: TrainSection = Field(default_factory=TrainSection)
+    server: ServerSection = Field(default_factory=ServerSection)
+    select: SelectSection = Field(default_factory=SelectSection)
+    dropout: DropoutSection = Field(default_factory=DropoutSection)
+    aggregate: AggregateSection = Field(default_factory=AggregateSection)
+    budget: BudgetSection = Field(default_factory=BudgetSection)
+    run: RunSection = Field(default_factory=RunSection)
+    ledger: LedgerSection = Field(default_factory=LedgerSection)
+
+
+def read(path: Path | None, settings: list[str] | None = None) -> Recipe:
+    """Reads a TOML recipe (None: the embedded default) and applies `section.field=value` settings.
+
+    Raises:
+        RecipeError: one sentence that names the field and the remedy.
+    """
+    tree: dict[str, Any] = {}
+    if path is not None:
+        try:
+            tree = tomllib.loads(path.read_text())
+        except OSError as error:
+            raise RecipeError(f"recipe {path} cannot be read ({error.strerror}): check the path") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise RecipeError(f"recipe {path} is not valid TOML ({error}): correct that line") from None
+    for setting in settings or []:
+        _put(tree, setting)
+    return validate(tree)
+
+
+def validate(tree: dict[str, Any]) -> Recipe:
+    """Validates a nested dictionary as a recipe."""
+    if isinstance(tree.get("mechanism"), dict):
+        tree = {**tree, "mechanism": {"name": Recipe().mechanism.name, **tree["mechanism"]}}
+    try:
+        return Recipe.model_validate(tree)
+    except ValidationError as error:
+        raise RecipeError(_sentence(error)) from None
+
+
+def _put(tree: dict[str, Any], setting: str) -> None:
+    """Writes one `section.field=value` into the tree; the value is TOML, or else a bare string."""
+    name, sep, text = setting.partition("=")
+    path = name.strip().split(".")
+    if not sep or len(path) < 2 or not all(path):
+        raise RecipeError(f"--set {setting!r} is not of the form section.field=value, e.g. mechanism.clip_norm=0.5")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    for part in path[:-1]:
+        tree = tree.setdefault(part, {})
+        if not isinstance(tree, dict):
+            raise RecipeError(f"--set {setting!r}: {part} is not a section; see `sordino recipe --explain`")
+    tree[path[-1]] = value
+
+
+def _sentence(error: ValidationError) -> str:
+    """Turns pydantic's first complaint into one sentence."""
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"]]
+    if len(place) > 1 and place[0] == "mechanism" and place[1] in MECHANISMS:
+        place.pop(1)
+    field = ".".join(place)
+    if first["type"] == "extra_forbidden":
+        return f"{field} is not a setting{_nearest(place)}; `sordino recipe --explain` lists them all"
+    if first["type"] == "union_tag_invalid":
+        name = first["ctx"]["tag"]
+        return f"mechanism.name is {name!r}, which is not a mechanism: choose one of {', '.join(MECHANISMS)}"
+    message = first["msg"].removeprefix("Value error, ")
+    given = "" if first["type"] == "value_error" else f" (it is {first['input']!r})"
+    return f"{field}: {message[0].lower()}{message[1:]}{given}; `sordino recipe --explain` says what it takes"
+
+
+def _nearest(place: list[str]) -> str:
+    import difflib
+
+    names: dict[str, Any] = dict(Recipe.model_fields)
+    if len(place) > 1 and place[0] == "mechanism":
+        names = {name: None for entry in MECHANISMS.values() for name in entry.options.model_fields}
+    elif len(place) > 1 and place[0] in names:
+        names = dict(Recipe.model_fields[place[0]].annotation.model_fields)  # type: ignore[union-attr]
+    close = difflib.get_close_matches(place[-1], names, 1)
+    return f" (did you mean {'.'.join([*place[:-1], close[0]])}?)" if close else ""

@@ -1,0 +1,95 @@
+"""One round, top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from torch import Tensor
+
+from sordino.books import Books
+from sordino.data.federation import Federation
+from sordino.mechanism import Knobs, Mechanism, Turn
+from sordino.select.dropout import Dropout
+from sordino.server import ServerStep
+from sordino.stages import Shielded
+from sordino.stopwatch import Stopwatch
+from sordino.train.trainer import Trainer
+from sordino.types import IntArray
+
+_ENTRIES = 2**25
+"""Matrix entries that are alive at once: larger cohorts are trained in chunks."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where rounds are played: the parts, the people, and the books."""
+
+    mechanism: Mechanism
+    trainer: Trainer
+    federation: Federation
+    dropout: Dropout
+    server: ServerStep
+    books: Books
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a round leaves behind: the next model and knobs, and what there is to tell about it."""
+
+    weights: Tensor
+    knobs: Knobs
+    cohort: int
+    survivors: int
+    stddev: float
+    clip_fraction: float
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+def play(stage: Stage, turn: Turn, public: Mapping[str, float]) -> Played:
+    """Plays one round: select → quote + reserve → train → bound → shield → sum → release → settle → adapt.
+
+    Raises:
+        BudgetExceeded: too few clients can pay for the release; nothing was broadcast.
+        ProtocolError: too few clients survived; nothing was released, the reservation stays spent.
+    """
+    mechanism, watch, clipped = stage.mechanism, Stopwatch(), []
+
+    with watch("select"):
+        charges = mechanism.quote(turn)
+        present = stage.dropout.joined(turn, stage.federation.population)
+        eligible = stage.books.eligible(charges, present)
+        cohort = mechanism.selector.select(turn, eligible)
+        turn = replace(turn, cohort=len(cohort))
+        vanished = stage.dropout.draw(turn, cohort)
+    with watch("reserve"):
+        reservation = stage.books.reserve(turn.round_, cohort, charges, eligible)
+
+    def messages(senders: IntArray) -> Iterator[Shielded]:
+        for chunk in _chunks(senders, len(turn.weights)):
+            with watch("train"):
+                update = mechanism.local.train(stage.trainer, turn, stage.federation.gather(chunk))
+            with watch("bound"):
+                bounded = mechanism.bounder.bound(update, turn)
+                clipped.append(int(bounded.clipped.sum()))
+            with watch("shield"):
+                yield mechanism.perturber.shield(bounded, turn)
+
+    senders = np.setdiff1d(cohort, vanished.silent, assume_unique=True)
+    summed = mechanism.aggregator.sum(messages(senders), turn, vanished, mechanism.perturber.reveal)
+    with watch("release"):
+        released = mechanism.perturber.release(summed, turn)
+    with watch("settle"):
+        stage.books.settle(reservation, senders, mechanism.quote(turn))
+    with watch("adapt"):
+        weights, knobs = stage.server.apply(turn.weights, released.mean, turn.knobs)
+        knobs = mechanism.adapter.adapt(replace(turn, weights=weights, knobs=knobs), released, public)
+
+    share = sum(clipped) / max(1, len(senders))
+    return Played(weights, knobs, len(cohort), len(summed.survivors), released.stddev, share, watch.seconds)
+
+
+def _chunks(clients: IntArray, width: int) -> Iterator[IntArray]:
+    size = max(1, _ENTRIES // max(1, width))
+    return (clients[start : start + size] for start in range(0, len(clients), size))

@@ -1,0 +1,45 @@
+"""Who vanishes, when, and who joins late: the world's doing, not the mechanism's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from sordino.mechanism import Turn, Vanished
+from sordino.types import BoolArray, IntArray
+
+Stage = Literal["train", "upload", "unmask"]
+"""The last thing that a vanishing client does *not* do: train, send its message, help to unmask."""
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """Each client of a cohort vanishes with probability `rate` (or the round's entry of `schedule`), at one of `stages`.
+
+    A fraction `late` of the population joins only in round `late_round`.
+    """
+
+    rate: float = 0.0
+    schedule: tuple[float, ...] = ()
+    stages: tuple[Stage, ...] = ("upload",)
+    late: float = 0.0
+    late_round: int = 1
+
+    def rate_at(self, round_: int) -> float:
+        """Returns the dropout probability of a round; a schedule's last entry goes on."""
+        return self.schedule[min(round_, len(self.schedule)) - 1] if self.schedule else self.rate
+
+    def draw(self, turn: Turn, cohort: IntArray) -> Vanished:
+        """Returns who vanishes this round."""
+        generator = turn.randomness.generator("dropout", turn.round_)
+        lost = generator.random(len(cohort)) < self.rate_at(turn.round_)
+        stage = np.asarray(self.stages)[generator.integers(len(self.stages), size=len(cohort))]
+        return Vanished(*(cohort[lost & (stage == name)] for name in get_args(Stage)))
+
+    def joined(self, turn: Turn, population: int) -> BoolArray:
+        """Returns who is there in this round."""
+        if self.late == 0 or turn.round_ >= self.late_round:
+            return np.ones(population, bool)
+        return turn.randomness.generator("late").random(population) >= self.late

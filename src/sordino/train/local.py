@@ -1,0 +1,38 @@
+"""What a client computes in a round: a few steps of local training, or one sum of clipped per-example gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sordino.data.federation import ClientData
+from sordino.mechanism import Turn
+from sordino.stages import Update
+from sordino.train.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class LocalSteps:
+    """Local training from the broadcast weights: u = w_K − w_0."""
+
+    trace: bool = False
+
+    def train(self, trainer: Trainer, turn: Turn, data: ClientData) -> Update:
+        return trainer.train(turn.weights, data, turn.randomness, turn.round_, self.trace)
+
+
+@dataclass(frozen=True)
+class ExampleGradients:
+    """The negative sum of per-example gradients, each clipped to the knob `clip_norm`, over a secret Poisson batch.
+
+    **Formal guarantees**: one record more or less changes a client's row by at most clip_norm; a record takes part with
+    probability `sampling_rate`, drawn by the client and told to nobody, which amplifies against every observer.
+    """
+
+    sampling_rate: float = 1.0
+
+    def train(self, trainer: Trainer, turn: Turn, data: ClientData) -> Update:
+        rate = self.sampling_rate if self.sampling_rate < 1 else None
+        rows, _ = trainer.example_sum(
+            turn.weights, data, turn.knob("clip_norm"), rate, turn.randomness, turn.round_, per_client=True
+        )
+        return Update(data.clients, -rows, data.sizes, example_clip=turn.knob("clip_norm"))
