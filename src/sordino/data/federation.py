@@ -85,6 +85,8 @@ class Federation:
 
     def gather(self, clients: IntArray) -> ClientData:
         """Returns the records of a cohort, in the order of the list."""
+        if len(clients) and (int(clients.min()) < 0 or int(clients.max()) >= self.population):
+            raise DataError(f"{self.name}: a cohort names clients outside 0 … {self.population - 1}.")
         offsets, records = self.partition.indices(clients)
         chosen = torch.from_numpy(records)
         return ClientData(clients, offsets, self.train_x[chosen], self.train_y[chosen])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import torch
 
@@ -11,10 +13,11 @@ from sordino.data.records import Records
 _TEST_RECORDS = 360
 
 
-def digits() -> Records:
+def digits(folder: Path) -> Records:
     """Returns 1,437 training and 360 test images of 8 × 8 pixels in [0, 1], split once and for all.
 
     The file lists images in runs by writer, so the split is a fixed shuffle; it depends on no library's generator.
+    The folder is not used: the data comes with scikit-learn.
     """
     from sklearn.datasets import load_digits  # imported late: it takes a second, and most runs need other data
 

@@ -1,0 +1,98 @@
+"""The data sets that sordino knows by name."""
+
+from __future__ import annotations
+
+from sordino.data.dataset import Dataset
+from sordino.data.loaders.adult import adult
+from sordino.data.loaders.cifar10 import cifar10
+from sordino.data.loaders.digits import digits
+from sordino.data.loaders.heart import heart
+from sordino.data.loaders.leaf import femnist, leaf
+from sordino.data.loaders.mnist import mnist, mnist_writers
+from sordino.data.loaders.own import own_csv, own_npz
+from sordino.data.loaders.people import parkinsons, wisdm
+
+_IDX = ("train-images-idx3-ubyte*", "train-images.idx3-ubyte*")
+_FOUR_FILES = (
+    "train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz, t10k-labels-idx1-ubyte.gz"
+)
+
+_ALL = (
+    Dataset(
+        "digits", "Handwritten digits of 8 × 8 pixels, from scikit-learn", digits, 1437, 360, 10,
+        how_to_get="It is installed with scikit-learn.",
+    ),
+    Dataset(
+        "mnist", "Handwritten digits of 28 × 28 pixels", mnist, 60_000, 10_000, 10,
+        places=("mnist", "MNIST/raw", "MNIST"), markers=_IDX,
+        how_to_get=f"Put {_FOUR_FILES} (from yann.lecun.com/exdb/mnist or its mirrors) into the folder mnist.",
+    ),
+    Dataset(
+        "fashion-mnist", "Articles of clothing of 28 × 28 pixels", mnist, 60_000, 10_000, 10,
+        places=("fashion-mnist", "FashionMNIST/raw", "FashionMNIST", "fashion_mnist"), markers=_IDX,
+        how_to_get=f"Put {_FOUR_FILES} (from github.com/zalandoresearch/fashion-mnist) into the folder fashion-mnist.",
+    ),
+    Dataset(
+        "mnist-writers", "MNIST with the writer of every image", mnist_writers, 60_000, 10_000, 10,
+        natural_key="writer", natural_clients=539,
+        places=("mnist-writers", "QMNIST/raw", "qmnist"), markers=("qmnist-train-labels*",),
+        how_to_get="Put qmnist-train-labels-idx2-int.gz (from github.com/facebookresearch/qmnist) into the folder "
+        "mnist-writers, and MNIST's four files into the folder mnist.",
+    ),
+    Dataset(
+        "cifar10", "Small colour photographs, 32 × 32 pixels", cifar10, 50_000, 10_000, 10,
+        places=("cifar10", "cifar-10-batches-bin", "cifar-10-batches-py"), markers=("data_batch_1*",),
+        how_to_get="Unpack cifar-10-binary.tar.gz or cifar-10-python.tar.gz (from www.cs.toronto.edu/~kriz/cifar.html) "
+        "into the data folder.",
+    ),
+    Dataset(
+        "adult", "Census income: does a person earn more than 50,000 dollars?", adult, 32_561, 16_281, 2,
+        places=("adult",), markers=("adult.data",),
+        how_to_get="Put adult.data and adult.test (from archive.ics.uci.edu/dataset/2/adult) into the folder adult.",
+    ),
+    Dataset(
+        "heart-disease", "Patients of four hospitals: do they have heart disease?", heart, 486, 254, 2,
+        natural_key="hospital", natural_clients=4,
+        places=("heart-disease", "heart_disease"), markers=("processed.cleveland.data",),
+        how_to_get="Put processed.{cleveland,hungarian,switzerland,va}.data (from "
+        "archive.ics.uci.edu/dataset/45/heart+disease) into the folder heart-disease.",
+    ),
+    Dataset(
+        "femnist", "Handwritten characters by writer, as LEAF json", femnist, None, None, 62,
+        natural_key="writer",
+        places=("femnist/data", "femnist"), markers=("train/*.json",),
+        how_to_get="Run preprocess.sh -s niid -t sample in data/femnist of github.com/TalwalkarLab/leaf and copy its "
+        "folder data to the folder femnist.",
+    ),
+    Dataset(
+        "leaf", "Any other numeric data set as LEAF json", leaf,
+        natural_key="user", places=("leaf/data", "leaf"), markers=("train/*.json",),
+        how_to_get="Put train/*.json and test/*.json (users, user_data → user → x, y) into the folder leaf.",
+    ),
+    Dataset(
+        "wisdm", "Phone accelerometer: which of six activities?", wisdm, 4334, 1084, 6,
+        natural_key="person", natural_clients=36,
+        places=("wisdm", "WISDM_ar_v1.1"), markers=("WISDM_ar_v1.1_transformed.arff",),
+        how_to_get="Put WISDM_ar_v1.1_transformed.arff (from www.cis.fordham.edu/wisdm/dataset.php) into the folder "
+        "wisdm.",
+    ),
+    Dataset(
+        "parkinsons", "Voice recordings: severity of Parkinson's disease (regression)", parkinsons, 4700, 1175, 0,
+        natural_key="person", natural_clients=42,
+        places=("parkinsons-telemonitoring", "parkinsons"), markers=("parkinsons_updrs.data",),
+        how_to_get="Put parkinsons_updrs.data (from archive.ics.uci.edu/dataset/189/parkinsons+telemonitoring) into "
+        "the folder parkinsons.",
+    ),
+    Dataset(
+        "csv", "Your own table: a CSV file with a header", own_csv, natural_key="a column",
+        how_to_get="Set data.options.path to your file, .label to the column to predict, .client to the owners' one.",
+    ),
+    Dataset(
+        "npz", "Your own arrays: an NPZ file with x, y and perhaps client, test_x, test_y", own_npz,
+        natural_key="the array client",
+        how_to_get="Set data.options.path to a file that numpy.savez wrote.",
+    ),
+)  # fmt: skip
+
+DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}
+"""Every data set by its name in recipes."""

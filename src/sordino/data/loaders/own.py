@@ -1,0 +1,115 @@
+"""The user's own data: a CSV file with named columns, or an NPZ file with named arrays."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sordino.data.federation import count_classes, labels
+from sordino.data.finite import require_finite
+from sordino.data.loaders.mnist import pixels
+from sordino.data.loaders.table import Row, hold_out, rows, unsplit
+from sordino.data.records import Records
+from sordino.errors import DataError
+
+
+def own_csv(
+    folder: Path,
+    path: str,
+    label: str = "label",
+    client: str | None = None,
+    drop: Sequence[str] = (),
+    class_names: Sequence[str] = (),
+    classes: int | None = None,
+    test: float = 0.2,
+) -> Records:
+    """Reads a CSV file with a header. Features are taken as they are: scale them with public constants.
+
+    Args:
+        folder: the data folder, to which `path` is relative.
+        path: the file.
+        label: the column to predict: classes 0, 1, …, or `class_names`, or any number for regression.
+        client: the column that names the owner of each record, if there is one.
+        drop: columns to leave out.
+        class_names: the values of the label column, if it holds names, in the order of their classes.
+        classes: number of classes; 0 for regression; by default regression if any target is not a whole number.
+        test: share of records set aside for testing (the same in every run).
+    """
+    table = rows(folder / path, comment="\0")
+    header = next(table, None)
+    if header is None:
+        raise DataError(f"{folder / path} is empty; it needs a header and a line for each record.")
+    columns = {name: i for i, name in enumerate(header.fields)}
+    for name in (label, *([client] if client else []), *drop):
+        if name not in columns:
+            raise DataError(f"{folder / path} has no column {name!r}; it has {', '.join(columns)}.")
+    used = [(i, name) for name, i in columns.items() if name not in {label, client, *drop}]
+    x, y, owners = [], [], []
+    for row in table:
+        x.append([row.number(i, name) for i, name in used])
+        y.append(_target(row, columns[label], label, class_names))
+        owners.append(row.fields[columns[client]] if client else "")
+    if not x or not used:
+        raise DataError(f"{folder / path} has {len(x)} records and {len(used)} feature columns; it needs both.")
+    known = _classes(y, len(class_names) or classes, folder / path)
+    targets = [int(value) for value in y] if known else y
+    return hold_out(unsplit(x, targets, known, owners if client else None), test, "own")
+
+
+def own_npz(folder: Path, path: str, classes: int | None = None, test: float = 0.2) -> Records:
+    """Reads an NPZ file with arrays `x`, `y`, and optionally `client`, `test_x`, `test_y`.
+
+    Integer `y` are classes, float `y` are regression targets. Images as bytes (uint8) are scaled to [0, 1]; other
+    numbers are taken as they are. Without `test_x`, a share `test` is set aside (the same in every run).
+    """
+    arrays = _arrays(folder / path)
+    for name in ("x", "y", *(["test_y"] if "test_x" in arrays else [])):
+        if name not in arrays:
+            raise DataError(f"{folder / path} lacks the array {name!r}; it has {', '.join(arrays) or 'none'}.")
+    x, y, owners = _inputs(arrays["x"]), labels(arrays["y"]), arrays.get("client")
+    if len(x) != len(y) or (owners is not None and len(owners) != len(y)):
+        raise DataError(f"{folder / path}: x, y and client must have as many rows as each other.")
+    require_finite(f"{folder / path}, x", x)
+    require_finite(f"{folder / path}, y", y)
+    if "test_x" in arrays:
+        test_x, test_y = _inputs(arrays["test_x"]), labels(arrays["test_y"])
+        known = count_classes(y, test_y) if classes is None else classes
+        return Records(x, y, test_x, test_y, known, owners)
+    known = count_classes(y) if classes is None else classes
+    return hold_out(Records(x, y, x[:0], y[:0], known, owners), test, "own")
+
+
+def _target(row: Row, index: int, name: str, class_names: Sequence[str]) -> float:
+    return float(row.choice(index, name, class_names)) if class_names else row.number(index, name)
+
+
+def _classes(y: list[float], classes: int | None, path: Path) -> int:
+    whole = all(value == int(value) and value >= 0 for value in y)
+    if classes and not whole:
+        raise DataError(f"{path} has labels that are not 0 … {classes - 1}; name them in class_names.")
+    if classes is not None:
+        return classes
+    return 1 + int(max(y)) if whole else 0
+
+
+def _inputs(array: NDArray[Any]) -> Tensor:
+    if array.dtype == np.uint8:
+        return pixels(array)
+    return torch.from_numpy(np.ascontiguousarray(array, np.float32))
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    if not path.is_file():
+        raise DataError(f"{path} is missing; put it there, or correct data.options.path.")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        raise DataError(f"{path} is not an .npz file of plain arrays ({error}); write it with numpy.savez.") from None

@@ -1,0 +1,85 @@
+"""Delimited text, read so that every complaint names the file, the line and the column."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from sordino.data.federation import split
+from sordino.data.keyed import key
+from sordino.data.records import Records
+from sordino.errors import DataError
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table, with its place."""
+
+    path: Path
+    line: int
+    fields: list[str]
+
+    def number(self, index: int, name: str) -> float:
+        """Returns a field as a finite number."""
+        try:
+            value = float(self.fields[index])
+        except ValueError:
+            raise self.error(name, f"is {self.fields[index]!r}; encode it as a number") from None
+        if not math.isfinite(value):
+            raise self.error(name, f"is {value}; remove the line or fill the value in")
+        return value
+
+    def choice(self, index: int, name: str, values: Sequence[str]) -> int:
+        """Returns the position of a field among the values that it may have."""
+        try:
+            return values.index(self.fields[index])
+        except ValueError:
+            raise self.error(name, f"is {self.fields[index]!r}; it must be one of {', '.join(values)}") from None
+
+    def error(self, name: str, complaint: str) -> DataError:
+        return DataError(f"{self.path}, line {self.line}: column {name} {complaint}.")
+
+
+def rows(path: Path, width: int | None = None, comment: str = "|") -> Iterator[Row]:
+    """Yields the lines of a comma-separated file, without empty ones and those that begin with the comment sign.
+
+    **Edge cases**: a line of another width than `width` (or than the first) is refused.
+    """
+    if not path.is_file():
+        raise DataError(f"{path} is missing; put it there.")
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+        reader = csv.reader(file, skipinitialspace=True)
+        for fields in reader:
+            if not fields or fields[0].startswith(comment):
+                continue
+            row = Row(path, reader.line_num, [field.strip() for field in fields])
+            width = width or len(fields)
+            if len(fields) != width:
+                raise DataError(f"{path}, line {row.line} has {len(fields)} columns where {width} are expected.")
+            yield row
+
+
+def hold_out(records: Records, share: float, name: str) -> Records:
+    """Sets a fixed random share of the training records aside as the test set (the same in every run)."""
+    kept, aside = split(len(records.train_y), share, key(0, name), "data.options.test")
+    return Records(
+        records.train_x[kept],
+        records.train_y[kept],
+        records.train_x[aside],
+        records.train_y[aside],
+        records.classes,
+        None if records.owners is None else records.owners[kept.numpy()],
+    )
+
+
+def unsplit(x: list[list[float]], y: list[int] | list[float], classes: int, owners: list[str] | None) -> Records:
+    """Makes records without a test set from python lists."""
+    inputs = torch.tensor(x, dtype=torch.float32)
+    targets = torch.tensor(y, dtype=torch.int64 if classes else torch.float32)
+    return Records(inputs, targets, inputs[:0], targets[:0], classes, None if owners is None else np.array(owners))

@@ -1,0 +1,36 @@
+"""Scaling that uses public constants or the record itself, never statistics of anybody else's data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+_TINY = 1e-6
+
+
+def as_is(x: Tensor) -> Tensor:
+    """Leaves records as the loader scaled them (pixels in [0, 1])."""
+    return x
+
+
+def centre(x: Tensor) -> Tensor:
+    """Maps [0, 1] to [−1, 1]."""
+    return 2 * x - 1
+
+
+def unit(x: Tensor) -> Tensor:
+    """Divides each record by its own L2 norm. A zero record stays zero."""
+    flat = x.flatten(1)
+    return (flat / flat.pow(2).sum(1, keepdim=True).sqrt().clamp_min(_TINY)).view_as(x)
+
+
+def standard(x: Tensor) -> Tensor:
+    """Gives each record mean 0 and standard deviation 1 over its own features. A constant record becomes zero."""
+    flat = x.flatten(1)
+    centred = flat - flat.mean(1, keepdim=True)
+    return (centred / centred.pow(2).mean(1, keepdim=True).sqrt().clamp_min(_TINY)).view_as(x)
+
+
+NORMALISE: dict[str, Callable[[Tensor], Tensor]] = {"none": as_is, "centre": centre, "unit": unit, "standard": standard}
+"""Normalisations by their recipe names. Each acts on every record alone, so none costs privacy."""
