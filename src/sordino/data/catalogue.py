@@ -85,12 +85,12 @@ _ALL = (
     ),
     Dataset(
         "csv", "Your own table: a CSV file with a header", own_csv, natural_key="a column",
-        how_to_get="Set data.options.path to your file, .label to the column to predict, .client to the owners' one.",
+        how_to_get="Set data.file to your file, data.label to the column to predict, data.client to the owners' one.",
     ),
     Dataset(
         "npz", "Your own arrays: an NPZ file with x, y and perhaps client, test_x, test_y", own_npz,
         natural_key="the array client",
-        how_to_get="Set data.options.path to a file that numpy.savez wrote.",
+        how_to_get="Set data.file to a file that numpy.savez wrote.",
     ),
 )  # fmt: skip
 

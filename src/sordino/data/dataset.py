@@ -43,6 +43,11 @@ class Dataset:
     markers: tuple[str, ...] = ()
     how_to_get: str = ""
 
+    @property
+    def options(self) -> dict[str, inspect.Parameter]:
+        """What its reader takes besides the folder."""
+        return dict(list(inspect.signature(self.read).parameters.items())[1:])
+
     def found(self, root: Path) -> Path | None:
         """Returns the folder that holds it, if there is one."""
         return locate(root, self.places, self.markers)
@@ -50,7 +55,7 @@ class Dataset:
     def status(self, root: Path) -> str:
         """Returns `installed`, `yours`, `found` or `missing`."""
         if not self.places:
-            return "yours" if "path" in inspect.signature(self.read).parameters else "installed"
+            return "yours" if "file" in self.options else "installed"
         return "found" if self.found(root) else "missing"
 
     def load(self, root: Path, options: dict[str, Any]) -> Records:
@@ -67,14 +72,12 @@ class Dataset:
         return self.read(folder, **options)
 
     def _check(self, options: dict[str, Any]) -> None:
-        known = dict(list(inspect.signature(self.read).parameters.items())[1:])
         for name in options:
-            if name not in known:
-                raise DataError(f"data.options.{name}: {self.name} has no such option; it has {_listed(known)}.")
-        for name, parameter in known.items():
+            if name not in self.options:
+                known = ", ".join(self.options) or "none"
+                raise DataError(
+                    f"data.{name} is set, but {self.name!r} has no such option (it has: {known}); remove it."
+                )
+        for name, parameter in self.options.items():
             if parameter.default is parameter.empty and name not in options:
-                raise DataError(f"data.options.{name} is missing: {self.name} needs it.")
-
-
-def _listed(names: dict[str, Any]) -> str:
-    return ", ".join(names) or "none"
+                raise DataError(f"data.{name} is missing: {self.name!r} needs it. {self.how_to_get}")

@@ -11,7 +11,7 @@ from sordino.data.files import data_folder
 from sordino.data.keyed import key
 from sordino.data.normalise import NORMALISE
 from sordino.data.records import Records
-from sordino.data.settings import PartitionSettings, partition
+from sordino.data.settings import PartitionSettings, spread
 from sordino.errors import DataError
 
 
@@ -21,19 +21,20 @@ def load(name: str, folder: str | os.PathLike[str] | None = None, **options: Any
     Args:
         name: a key of `DATASETS`.
         folder: the folder with the data sets; by default $SORDINO_DATA, else `data` in the current folder.
-        **options: what this data set's reader takes (see `docs/data.md`).
+        **options: what this data set's reader takes (see `docs/data.md`); None counts as not given.
     """
     if name not in DATASETS:
         raise DataError(f"data.name is {name!r}: use one of {', '.join(DATASETS)}.")
-    return DATASETS[name].load(data_folder(folder), options)
+    given = {option: value for option, value in options.items() if value is not None}
+    return DATASETS[name].load(data_folder(folder), given)
 
 
 def federate(
     name: str = "digits",
     folder: str | os.PathLike[str] | None = None,
-    spread: PartitionSettings | None = None,
+    partition: PartitionSettings | None = None,
     seed: int = 0,
-    normalise: str = "none",
+    normalise: str = "auto",
     public_fraction: float = 0.0,
     **options: Any,
 ) -> Federation:
@@ -42,7 +43,7 @@ def federate(
     Args:
         name: a key of `DATASETS`.
         folder: the folder with the data sets.
-        spread: how records are spread over clients; by default each training record is a client of its own.
+        partition: how records are spread over clients; by default each training record is a client of its own.
         seed: keys the public split and the partition (never the test set, which is fixed).
         normalise: a key of `NORMALISE`.
         public_fraction: share of the training records that is declared public and set aside before anything else:
@@ -64,7 +65,7 @@ def federate(
         scale(records.test_x),
         records.test_y,
         records.classes,
-        partition(spread or PartitionSettings(), labels, owners, len(train_y), seed),
+        spread(partition or PartitionSettings(), labels, owners, len(train_y), seed),
         None if whole else scale(records.train_x[aside]),
         None if whole else records.train_y[aside],
     )

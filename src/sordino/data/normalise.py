@@ -7,6 +7,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 _TINY = 1e-6
+_IMAGES = 4
 
 
 def as_is(x: Tensor) -> Tensor:
@@ -32,5 +33,16 @@ def standard(x: Tensor) -> Tensor:
     return (centred / centred.pow(2).mean(1, keepdim=True).sqrt().clamp_min(_TINY)).view_as(x)
 
 
-NORMALISE: dict[str, Callable[[Tensor], Tensor]] = {"none": as_is, "centre": centre, "unit": unit, "standard": standard}
+def auto(x: Tensor) -> Tensor:
+    """Standardises images, each by itself; leaves tables as they are (their features have no common scale)."""
+    return standard(x) if x.dim() == _IMAGES else x
+
+
+NORMALISE: dict[str, Callable[[Tensor], Tensor]] = {
+    "auto": auto,
+    "none": as_is,
+    "centre": centre,
+    "unit": unit,
+    "standard": standard,
+}
 """Normalisations by their recipe names. Each acts on every record alone, so none costs privacy."""

@@ -53,7 +53,7 @@ class PartitionSettings:
             )
 
 
-def partition(
+def spread(
     settings: PartitionSettings, labels: IntArray | None, owners: NDArray[np.generic] | None, records: int, seed: int
 ) -> Partition:
     """Returns the partition of `records` records that the settings describe.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from sordino.errors import DataError
 
 def own_csv(
     folder: Path,
-    path: str,
+    file: str | os.PathLike[str],
     label: str = "label",
     client: str | None = None,
     drop: Sequence[str] = (),
@@ -33,8 +34,8 @@ def own_csv(
     """Reads a CSV file with a header. Features are taken as they are: scale them with public constants.
 
     Args:
-        folder: the data folder, to which `path` is relative.
-        path: the file.
+        folder: the data folder, to which `file` is relative.
+        file: the file.
         label: the column to predict: classes 0, 1, …, or `class_names`, or any number for regression.
         client: the column that names the owner of each record, if there is one.
         drop: columns to leave out.
@@ -42,14 +43,15 @@ def own_csv(
         classes: number of classes; 0 for regression; by default regression if any target is not a whole number.
         test: share of records set aside for testing (the same in every run).
     """
-    table = rows(folder / path, comment="\0")
+    path = folder / file
+    table = rows(path, comment="\0")
     header = next(table, None)
     if header is None:
-        raise DataError(f"{folder / path} is empty; it needs a header and a line for each record.")
+        raise DataError(f"{path} is empty; it needs a header and a line for each record.")
     columns = {name: i for i, name in enumerate(header.fields)}
     for name in (label, *([client] if client else []), *drop):
         if name not in columns:
-            raise DataError(f"{folder / path} has no column {name!r}; it has {', '.join(columns)}.")
+            raise DataError(f"{path} has no column {name!r}; it has {', '.join(columns)}.")
     used = [(i, name) for name, i in columns.items() if name not in {label, client, *drop}]
     x, y, owners = [], [], []
     for row in table:
@@ -57,27 +59,28 @@ def own_csv(
         y.append(_target(row, columns[label], label, class_names))
         owners.append(row.fields[columns[client]] if client else "")
     if not x or not used:
-        raise DataError(f"{folder / path} has {len(x)} records and {len(used)} feature columns; it needs both.")
-    known = _classes(y, len(class_names) or classes, folder / path)
+        raise DataError(f"{path} has {len(x)} records and {len(used)} feature columns; it needs both.")
+    known = _classes(y, len(class_names) or classes, path)
     targets = [int(value) for value in y] if known else y
     return hold_out(unsplit(x, targets, known, owners if client else None), test, "own")
 
 
-def own_npz(folder: Path, path: str, classes: int | None = None, test: float = 0.2) -> Records:
+def own_npz(folder: Path, file: str | os.PathLike[str], classes: int | None = None, test: float = 0.2) -> Records:
     """Reads an NPZ file with arrays `x`, `y`, and optionally `client`, `test_x`, `test_y`.
 
     Integer `y` are classes, float `y` are regression targets. Images as bytes (uint8) are scaled to [0, 1]; other
     numbers are taken as they are. Without `test_x`, a share `test` is set aside (the same in every run).
     """
-    arrays = _arrays(folder / path)
+    path = folder / file
+    arrays = _arrays(path)
     for name in ("x", "y", *(["test_y"] if "test_x" in arrays else [])):
         if name not in arrays:
-            raise DataError(f"{folder / path} lacks the array {name!r}; it has {', '.join(arrays) or 'none'}.")
+            raise DataError(f"{path} lacks the array {name!r}; it has {', '.join(arrays) or 'none'}.")
     x, y, owners = _inputs(arrays["x"]), labels(arrays["y"]), arrays.get("client")
     if len(x) != len(y) or (owners is not None and len(owners) != len(y)):
-        raise DataError(f"{folder / path}: x, y and client must have as many rows as each other.")
-    require_finite(f"{folder / path}, x", x)
-    require_finite(f"{folder / path}, y", y)
+        raise DataError(f"{path}: x, y and client must have as many rows as each other.")
+    require_finite(f"{path}, x", x)
+    require_finite(f"{path}, y", y)
     if "test_x" in arrays:
         test_x, test_y = _inputs(arrays["test_x"]), labels(arrays["test_y"])
         known = count_classes(y, test_y) if classes is None else classes
@@ -107,9 +110,9 @@ def _inputs(array: NDArray[Any]) -> Tensor:
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     if not path.is_file():
-        raise DataError(f"{path} is missing; put it there, or correct data.options.path.")
+        raise DataError(f"{path} is missing; put it there, or correct data.file.")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
         raise DataError(f"{path} is not an .npz file of plain arrays ({error}); write it with numpy.savez.") from None

@@ -66,7 +66,7 @@ def parkinsons(folder: Path, score: str = "total") -> Records:
     Regression. A fixed random fifth is the test set.
     """
     if score not in _FULL_SCORE:
-        raise DataError(f"data.options.score is {score!r}: use total or motor.")
+        raise DataError(f"data.score is {score!r}: use total or motor.")
     table = rows(folder / "parkinsons_updrs.data")
     columns = {name: i for i, name in enumerate(next(table).fields)}
     features, targets, people = [], [], []

@@ -67,7 +67,7 @@ def rows(path: Path, width: int | None = None, comment: str = "|") -> Iterator[R
 
 def hold_out(records: Records, share: float, name: str) -> Records:
     """Sets a fixed random share of the training records aside as the test set (the same in every run)."""
-    kept, aside = split(len(records.train_y), share, key(0, name), "data.options.test")
+    kept, aside = split(len(records.train_y), share, key(0, name), "data.test")
     return Records(
         records.train_x[kept],
         records.train_y[kept],

@@ -1,0 +1,103 @@
+"""What cannot be trained per client or per example, named by layer, with what to use instead."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+from sordino.errors import ModelError
+
+_PROBES = 3
+_TOLERANCE = 1e-4
+
+
+def check(module: nn.Module, input_shape: Sequence[int] | None = None) -> None:
+    """Raises a ModelError unless every example's loss depends on that example and the weights alone.
+
+    Per-example and per-client gradients are meaningless otherwise, and so is a bound on them. With `input_shape`, a
+    copy of the model is also run on made-up records, which finds the same faults in layers not known by name.
+
+    **Formal guarantees**: the module and PyTorch's global generator are left as they were; no private data is used.
+
+    **Edge cases**: weights shared between layers are fine (they are one component); frozen weights too (they are not
+    trained). Dropout is refused: it draws from the global generator, so that a run could not be repeated, and noise
+    regularises enough.
+    """
+    for name, layer in module.named_modules():
+        complaint = _complaint(layer)
+        if complaint:
+            raise ModelError(f"layer {name or '(the model)'!r} is {type(layer).__name__}: {complaint}")
+    _check_weights(module)
+    if input_shape is not None:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(0)
+            _probe(copy.deepcopy(module).train(), torch.randn(_PROBES, *input_shape))
+
+
+def _complaint(layer: nn.Module) -> str | None:
+    if isinstance(layer, _BatchNorm):
+        features = getattr(layer, "num_features", 0)
+        return f"it mixes examples and counts batches; use {_group_norm(features)} instead."
+    if isinstance(layer, _InstanceNorm) and layer.track_running_stats:
+        return "it keeps running statistics; make it with track_running_stats=False."
+    if isinstance(layer, (_DropoutNd, nn.RReLU)):
+        return "it draws from the global generator, so no run could be repeated; remove it."
+    if isinstance(layer, (nn.RNNBase, nn.MultiheadAttention)) and layer.dropout:
+        return "its dropout draws from the global generator, so no run could be repeated; set dropout=0."
+    return None
+
+
+def _group_norm(channels: int) -> str:
+    return f"nn.GroupNorm({math.gcd(channels, 8)}, {channels})" if channels else "nn.GroupNorm"
+
+
+def _check_weights(module: nn.Module) -> None:
+    if not any(p.requires_grad for p in module.parameters()):
+        raise ModelError("the model has no trainable weights: nothing could be learnt.")
+    for name, parameter in module.named_parameters():
+        if isinstance(parameter, nn.parameter.UninitializedParameter):
+            raise ModelError(f"weight {name!r} has no shape yet: run the model on one record before training.")
+        if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
+            raise ModelError(
+                f"weight {name!r} is {parameter.dtype} on {parameter.device}: call model.float().cpu() before training."
+            )
+        if not torch.isfinite(parameter).all():
+            raise ModelError(f"weight {name!r} is not finite: initialise it again.")
+
+
+def _probe(module: nn.Module, x: Tensor) -> None:
+    before = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    together = _forward(module, x)
+    for name, buffer in module.named_buffers():
+        if not torch.equal(buffer, before[name]):
+            raise ModelError(f"buffer {name!r} changes in the forward pass: clients would share it; remove its layer.")
+    if together.dim() < 2 or len(together) != len(x):
+        raise ModelError(
+            f"the model turns {len(x)} records into an output of shape {tuple(together.shape)}: "
+            f"it must be [{len(x)}, outputs]."
+        )
+    if not _close(_forward(module, x), together):
+        raise ModelError("the model gives another answer each time: remove the layer that draws random numbers.")
+    if not _close(torch.cat([_forward(module, record[None]) for record in x]), together):
+        raise ModelError("the model's answer for a record depends on the others in its batch: remove that layer.")
+
+
+def _forward(module: nn.Module, x: Tensor) -> Tensor:
+    try:
+        outputs = module(x)
+    except (RuntimeError, ValueError, IndexError) as error:
+        raise ModelError(f"the model does not accept records of shape {tuple(x.shape[1:])}: {error}") from None
+    if not isinstance(outputs, Tensor):
+        raise ModelError(f"the model returns {type(outputs).__name__}: it must return one tensor of outputs.")
+    return outputs
+
+
+def _close(left: Tensor, right: Tensor) -> bool:
+    return left.shape == right.shape and torch.allclose(left, right, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True)

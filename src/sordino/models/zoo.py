@@ -1,0 +1,108 @@
+"""Models by name: linear ones, MLPs, and the small networks of the papers.
+
+Every model is a plain `nn.Sequential` of layers that the batched engine knows. Convolutional networks expect images
+`[channels, height, width]`. The papers leave sizes out; what we chose in their place is said in each description.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from sordino.errors import ModelError
+from sordino.models.networks import Layers, Shape, convolutional, doubled, linear, mlp, mlp_yuan, pooled, tfp
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """A model by name: what it is, and the layers that make it for an input shape and a number of outputs."""
+
+    name: str
+    description: str
+    layers: Layers
+    preferred_loss: str = "cross_entropy"
+    zero_start: bool = False
+    """Convex models start at zero, which favours no class; the others at PyTorch's own random weights."""
+
+
+def build(
+    name: str,
+    input_shape: Shape,
+    classes: int,
+    *,
+    seed: int = 0,
+    hidden: Sequence[int] = (32,),
+    activation: str = "relu",
+) -> nn.Sequential:
+    """Returns a model by name, with weights that depend on the seed alone.
+
+    Args:
+        name: a key of `MODELS`.
+        input_shape: shape of one record.
+        classes: number of classes, or 0 for regression (one output).
+        seed: seed of the starting weights.
+        hidden: widths of the hidden layers (`mlp` only).
+        activation: relu, tanh or linear (`mlp` only).
+
+    **Formal guarantees**: PyTorch's global generator is left as it was.
+    """
+    if name not in MODELS:
+        raise ModelError(f"model.name is {name!r}: use one of {', '.join(MODELS)}.")
+    blueprint = MODELS[name]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = nn.Sequential(*blueprint.layers(tuple(input_shape), classes or 1, hidden, activation))
+    if blueprint.zero_start:
+        for parameter in model.parameters():
+            nn.init.zeros_(parameter)
+    vars(model)["preferred_loss"] = blueprint.preferred_loss
+    return model
+
+
+_ALL = (
+    Blueprint("linear", "logistic regression (linear, for regression)", linear, zero_start=True),
+    Blueprint("svm", "linear support vector machine: hinge loss, any number of classes", linear, "hinge", True),
+    Blueprint("mlp", "fully connected layers of the widths in model.hidden", mlp),
+    Blueprint("mlp_yuan", "geometric paper: one hidden layer of 32 units, linear activation", mlp_yuan),
+    Blueprint(
+        "cnn_tfp",
+        "dropout_robust paper: TensorFlow Privacy's CNN (26,010 weights on 28 × 28), without the paper's dropout "
+        "layer, whose rate it does not state",
+        convolutional(tfp, (32,)),
+    ),
+    Blueprint(
+        "cnn_xue",
+        "component_adaptive paper, grey images: 2 convolutions, 2 dense layers; sizes ours (5 × 5, 10 and 20 channels, "
+        "pooling, 50 units)",
+        convolutional(pooled(10, 20), (50,)),
+    ),
+    Blueprint(
+        "cnn_xue_cifar",
+        "component_adaptive paper, CIFAR-10: twice 2 convolutions and a max-pooling; sizes ours (3 × 3, 32 and 64 "
+        "channels)",
+        convolutional(doubled, ()),
+    ),
+    Blueprint(
+        "cnn_a_dpfl",
+        "a_dpfl paper: 2 convolutions 5 × 5 of 32 channels with pooling, 1,024 units; no padding, which it does not "
+        "state",
+        convolutional(pooled(32, 32), (1024,)),
+    ),
+    Blueprint(
+        "cnn_fed_cad",
+        "fed_cad paper: 2 convolutions, 2 dense layers; sizes ours, as for cnn_xue",
+        convolutional(pooled(10, 20), (50,)),
+    ),
+    Blueprint(
+        "cnn_yuan",
+        "geometric paper: 2 convolutions 5 × 5, 3 dense layers; sizes ours (LeNet: 6 and 16 channels, pooling, 120 and "
+        "84 units)",
+        convolutional(pooled(6, 16), (120, 84)),
+    ),
+)
+
+MODELS: dict[str, Blueprint] = {blueprint.name: blueprint for blueprint in _ALL}
+"""Every model by its name in recipes."""
