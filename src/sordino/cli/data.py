@@ -1,0 +1,71 @@
+"""`sordino data`: which data sets there are, which of them are here, and how to get the others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+_STYLES = {"installed": "green", "found": "green", "yours": "cyan", "missing": "yellow"}
+
+
+def data(
+    as_json: Annotated[bool, typer.Option("--json", help="print a JSON list")] = False,
+    folder: Annotated[
+        Path | None, typer.Option(help="folder that holds the data sets (default: $SORDINO_DATA, else ./data)")
+    ] = None,
+) -> None:
+    """List the data sets: what is installed, what is found on disk, and how to get what is missing."""
+    rows = _rows(folder)
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    table = Table("data set", "records", "classes", "natural clients", "status", "what it is", pad_edge=False)
+    for row in rows:
+        status = f"[{_STYLES[row['status']]}]{row['status']}[/]"
+        note = row["path"] or ("" if row["status"] == "installed" else row["how_to_get"])
+        about = f"{escape(row['description'])}\n[dim]{escape(note)}[/]" if note else escape(row["description"])
+        table.add_row(row["name"], _records(row), _classes(row), _clients(row), status, about)
+    Console().print(table)
+
+
+def _rows(folder: Path | None) -> list[dict[str, Any]]:
+    from sordino.data import DATASETS
+    from sordino.data.files import data_folder
+
+    root = data_folder(folder)
+    return [
+        {
+            "name": dataset.name,
+            "description": dataset.description,
+            "train": dataset.train,
+            "test": dataset.test,
+            "classes": dataset.classes,
+            "natural_key": dataset.natural_key,
+            "natural_clients": dataset.natural_clients,
+            "status": dataset.status(root),
+            "path": str(found) if (found := dataset.found(root)) else None,
+            "how_to_get": dataset.how_to_get,
+        }
+        for dataset in DATASETS.values()
+    ]
+
+
+def _records(row: dict[str, Any]) -> str:
+    return "" if row["train"] is None else f"{row['train']:,} + {row['test']:,}"
+
+
+def _classes(row: dict[str, Any]) -> str:
+    if row["classes"] is None:
+        return ""
+    return str(row["classes"]) if row["classes"] else "regression"
+
+
+def _clients(row: dict[str, Any]) -> str:
+    key, count = row["natural_key"], row["natural_clients"]
+    return "" if key is None else f"{key} ({count})" if count else key
