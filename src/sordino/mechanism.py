@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -37,8 +37,8 @@ class Turn:
     knobs: Knobs
     randomness: Randomness
     store: ClientStore
-    cohort: int = 0
-    """How many clients were asked this round."""
+    cohort: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    """Who was asked this round, in increasing order (the server knows; an outsider never sees it)."""
 
     def knob(self, name: str) -> float:
         """Returns a scalar knob."""
@@ -103,14 +103,14 @@ class Perturber(Protocol):
     def release(self, summed: Summed, turn: Turn) -> Released:
         """Server side: completes the noise and divides by the public denominator."""
 
-    def reveal(self, message: Shielded, survivors: int, turn: Turn) -> Tensor | None:
-        """Client side, once the survivors are counted: what each client of the message reveals, to be subtracted."""
+    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
+        """Client side, once it is known who is left: what each client of the message reveals, to be subtracted."""
 
     def price(self, turn: Turn) -> Prices:
         """Returns what one release of this turn costs one participant, for each guarantee."""
 
 
-Reveal = Callable[[Shielded, int, "Turn"], Tensor | None]
+Reveal = Callable[[Shielded, IntArray, "Turn"], Tensor | None]
 
 
 class Aggregator(Protocol):
@@ -166,8 +166,10 @@ class Mechanism:
     claim: Claim | None = None
     adaptive: bool = False
     """Whether noise or sampling of a round is chosen from earlier releases: then a privacy filter does the sums."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Public numbers worth showing (noise multiplier, clip norm)."""
+    server_learning_rate: float = 1.0
+    """Step size on the released mean, unless the recipe sets one."""
+    after_step: Callable[[Tensor, Tensor], Tensor] | None = None
+    """What happens to local weights after every local step, given them and w_0 (a projection), if anything."""
 
     def quote(self, turn: Turn) -> tuple[Charge, ...]:
         """Returns what the coming release will cost. Pure: it feeds calibration, the budget check and the tests."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
+import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sordino.errors import RecipeError
@@ -24,8 +26,12 @@ class DataSection(Section):
     name: str = Field("digits", description="data set: see `sordino data`; or `csv` / `npz` for your own file")
     folder: Path | None = Field(None, description="folder that holds the data sets (default: $SORDINO_DATA)")
     file: Path | None = Field(None, description="your own file, for `csv` and `npz`")
-    label: str = Field("label", description="name of the label column (csv)")
+    label: str | None = Field(None, description="name of the label column (csv; default: label)")
     client: str | None = Field(None, description="name of the column that says whose record it is (csv)")
+    normalise: Literal["auto", "none", "centre", "unit", "standard"] = Field(
+        "auto", description="scaling of each record by itself: `auto` standardises images and leaves tables alone"
+    )
+    normalise: str = Field("auto", description="how inputs are scaled, without private statistics: see docs/data.md")
     public_fraction: float = Field(0.0, ge=0, lt=1, description="share of records set aside as public (validation)")
 
 
@@ -36,9 +42,15 @@ class PartitionSection(Section):
         "iid", description="how records are dealt out to clients; `by_key` uses the data set's natural clients"
     )
     clients: int | None = Field(None, ge=1, description="number of clients (default: every record is a client)")
+    size: int | None = Field(
+        None, ge=1, description="each client draws this many records from all (default: records are shared out)"
+    )
     alpha: float = Field(0.5, gt=0, description="Dirichlet concentration (dirichlet, quantity_skew)")
     classes_per_client: int = Field(2, ge=1, description="classes each client holds (pathological)")
-    share: float = Field(0.5, ge=0, le=1, description="share of a client's records that have one label (label_skew)")
+    share: float = Field(0.8, ge=0, le=1, description="share of a client's records that have one label (label_skew)")
+    share_min: float | None = Field(
+        None, ge=0, le=1, description="if set, each client's share is uniform between this and `share` (label_skew)"
+    )
 
 
 class ModelSection(Section):
@@ -140,6 +152,7 @@ class RunSection(Section):
     evaluate_every: int = Field(1, ge=1, description="rounds between two evaluations on the test set")
     target: float | None = Field(None, gt=0, le=1, description="stop when test accuracy reaches this")
     seed: int = Field(0, ge=0, description="seed of everything that is random in the simulation")
+    notes: bool = Field(False, description="record private numbers of the simulation too (notes.npz), for plots")
 
 
 class LedgerSection(Section):
@@ -191,6 +204,11 @@ def read(path: Path | None, settings: list[str] | None = None) -> Recipe:
     return validate(tree)
 
 
+def dump(recipe: Recipe) -> str:
+    """Returns the recipe as TOML, with every default written out."""
+    return tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))
+
+
 def validate(tree: dict[str, Any]) -> Recipe:
     """Validates a nested dictionary as a recipe."""
     if isinstance(tree.get("mechanism"), dict):
@@ -236,8 +254,6 @@ def _sentence(error: ValidationError) -> str:
 
 
 def _nearest(place: list[str]) -> str:
-    import difflib
-
     names: dict[str, Any] = dict(Recipe.model_fields)
     if len(place) > 1 and place[0] == "mechanism":
         names = {name: None for entry in MECHANISMS.values() for name in entry.options.model_fields}

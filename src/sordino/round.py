@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -46,6 +47,17 @@ class Played:
     clip_fraction: float
     seconds: Mapping[str, float] = field(default_factory=dict)
 
+    def about(self) -> dict[str, Any]:
+        """Returns what `metrics.jsonl` says of the round."""
+        return {
+            "cohort": self.cohort,
+            "survivors": self.survivors,
+            "noise_stddev": self.stddev,
+            "clip_fraction": self.clip_fraction,
+            "knobs": {name: float(knob) for name, knob in self.knobs.items() if knob.numel() == 1},
+            "seconds": {name: round(seconds, 6) for name, seconds in self.seconds.items()},
+        }
+
 
 def play(stage: Stage, turn: Turn, public: Mapping[str, float]) -> Played:
     """Plays one round: select → quote + reserve → train → bound → shield → sum → release → settle → adapt.
@@ -61,7 +73,7 @@ def play(stage: Stage, turn: Turn, public: Mapping[str, float]) -> Played:
         present = stage.dropout.joined(turn, stage.federation.population)
         eligible = stage.books.eligible(charges, present)
         cohort = mechanism.selector.select(turn, eligible)
-        turn = replace(turn, cohort=len(cohort))
+        turn = replace(turn, cohort=cohort)
         vanished = stage.dropout.draw(turn, cohort)
     with watch("reserve"):
         reservation = stage.books.reserve(turn.round_, cohort, charges, eligible)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -25,13 +26,18 @@ def data(
     if as_json:
         print(json.dumps(rows, indent=2))
         return
-    table = Table("data set", "records", "classes", "natural clients", "status", "what it is", pad_edge=False)
+    table = Table("data set", "records", "classes", "natural clients", "status", box=SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         status = f"[{_STYLES[row['status']]}]{row['status']}[/]"
-        note = row["path"] or ("" if row["status"] == "installed" else row["how_to_get"])
-        about = f"{escape(row['description'])}\n[dim]{escape(note)}[/]" if note else escape(row["description"])
-        table.add_row(row["name"], _records(row), _classes(row), _clients(row), status, about)
-    Console().print(table)
+        table.add_row(row["name"], _records(row), _classes(row), _clients(row), status)
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(table)
+    for row in rows:
+        console.print(f"[bold]{row['name']}[/]: {escape(row['description'])}. [dim]{escape(_whereabouts(row))}[/]")
+
+
+def _whereabouts(row: dict[str, Any]) -> str:
+    return f"Found in {row['path']}." if row["path"] else str(row["how_to_get"])
 
 
 def _rows(folder: Path | None) -> list[dict[str, Any]]:

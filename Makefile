@@ -1,0 +1,37 @@
+# One door to everything: `make demo` shows it, `make test` checks it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: setup demo test lint bench bench-ledger bench-secagg clean
+
+setup: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/sordino run
+
+lint: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: setup lint
+	$(BIN)/pytest -n 2
+
+bench: setup
+	$(BIN)/python benchmarks/train.py
+
+bench-ledger: setup
+	$(BIN)/python benchmarks/ledger_scale.py
+
+bench-secagg: setup
+	$(BIN)/python benchmarks/secagg.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""How the next round follows from what was released."""

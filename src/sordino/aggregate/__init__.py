@@ -1,0 +1,1 @@
+"""Sums of messages, plain and secure."""

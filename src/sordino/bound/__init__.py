@@ -1,0 +1,1 @@
+"""Bounds on what one unit can contribute."""

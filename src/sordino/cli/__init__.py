@@ -1,0 +1,5 @@
+"""The command line: `sordino`."""
+
+from sordino.cli.app import app, main
+
+__all__ = ["app", "main"]

@@ -1,0 +1,46 @@
+"""The commands, and how an error becomes one sentence and exit code 2.
+
+Commands import what they need when they run, so that `sordino account` never waits for torch.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from sordino.errors import SordinoError
+
+app = typer.Typer(
+    name="sordino",
+    help="Train models on data that stays with its owners, and tell the truth about what that gives away.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+errors = Console(stderr=True, soft_wrap=True)
+
+_COMMANDS = ("run", "recipe", "mechanisms", "data", "account", "plan", "ledger")
+
+
+def _register() -> None:
+    for name in _COMMANDS:
+        command: Any = getattr(import_module(f"sordino.cli.{name}"), name)
+        app.command(name)(command)
+
+
+def main() -> None:
+    """Runs the command line; every foreseen error is one sentence on stderr and exit code 2."""
+    _register()
+    try:
+        app()
+    except SordinoError as error:
+        errors.print(f"[bold red]sordino:[/] {escape(str(error))}", highlight=False)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        errors.print("[yellow]stopped; a run goes on with --resume[/]")
+        sys.exit(130)

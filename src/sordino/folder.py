@@ -1,0 +1,139 @@
+"""A run's folder: what was asked, what happened, the model, and where to go on after a crash.
+
+    recipe.toml  run.json  metrics.jsonl  model.safetensors  certificate.json  ledger.db  checkpoint.safetensors
+
+Every file is replaced whole (written aside, synced, renamed), so a crash leaves the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
+from sordino.errors import RecipeError
+from sordino.layout import Layout
+from sordino.mechanism import Knobs
+from sordino.store import ClientStore
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run stands after a round."""
+
+    round_: int
+    weights: Tensor
+    knobs: Knobs
+    public: Mapping[str, float]
+    stopped: str | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Reads and writes the files of one run."""
+
+    path: Path
+
+    @property
+    def ledger(self) -> Path:
+        """The run's own ledger."""
+        return self.path / "ledger.db"
+
+    @property
+    def store(self) -> Path:
+        """Private rows of clients that keep state."""
+        return self.path / "clients.f32"
+
+    def create(self, recipe_toml: str, facts: Mapping[str, Any]) -> None:
+        """Makes the folder of a new run."""
+        if (self.path / "run.json").exists():
+            raise RecipeError(f"--out {self.path} already holds a run: add --resume, or name another folder")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._replace("recipe.toml", recipe_toml.encode())
+            self._replace("run.json", json.dumps(facts, indent=2).encode())
+        except OSError as error:
+            raise RecipeError(f"--out {self.path} cannot be written ({error.strerror}): name another folder") from None
+
+    def facts(self) -> dict[str, Any]:
+        """Returns what was fixed when the run began."""
+        try:
+            facts: dict[str, Any] = json.loads((self.path / "run.json").read_text())
+        except (OSError, ValueError):
+            raise RecipeError(f"{self.path} holds no run to resume: name a run folder, or leave out --resume") from None
+        return facts
+
+    def save(self, checkpoint: Checkpoint, store: ClientStore) -> None:
+        """Writes a checkpoint durably; the store's pending rows become the clients' rows with it."""
+        slots = store.commit()
+        tensors = {"weights": checkpoint.weights, **{f"knob/{k}": v for k, v in checkpoint.knobs.items()}}
+        tensors["store/clients"] = torch.from_numpy(np.fromiter(slots.keys(), np.int64, len(slots)))
+        tensors["store/slots"] = torch.from_numpy(np.fromiter(slots.values(), np.int64, len(slots)))
+        about = {"round": checkpoint.round_, "public": dict(checkpoint.public), "stopped": checkpoint.stopped}
+        about |= {"why": checkpoint.why, "width": store.width}
+        data = save({k: v.contiguous() for k, v in tensors.items()}, {"about": json.dumps(about)})
+        self._replace("checkpoint.safetensors", data)
+
+    def load(self, store: ClientStore) -> Checkpoint | None:
+        """Returns the last checkpoint, and brings the store back to it; None when the run has not got that far."""
+        path = self.path / "checkpoint.safetensors"
+        if not path.exists():
+            return None
+        data = path.read_bytes()
+        tensors = load(data)
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        about = json.loads(header["__metadata__"]["about"])
+        store.restore(tensors["store/clients"].numpy(), tensors["store/slots"].numpy(), about["width"])
+        knobs = {name.removeprefix("knob/"): t for name, t in tensors.items() if name.startswith("knob/")}
+        return Checkpoint(about["round"], tensors["weights"], knobs, about["public"], about["stopped"], about["why"])
+
+    def save_model(self, layout: Layout, weights: Tensor) -> None:
+        """Writes the global model, one tensor a component."""
+        tensors = {name: tensor.clone() for name, tensor in layout.unflatten(weights).items()}
+        self._replace("model.safetensors", save(tensors))
+
+    def save_certificate(self, certificate: Any) -> None:
+        """Writes the certificate."""
+        self._replace("certificate.json", (json.dumps(certificate, indent=2) + "\n").encode())
+
+    def log(self, metrics: Mapping[str, Any]) -> None:
+        """Appends one line of metrics."""
+        with (self.path / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps(metrics) + "\n")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Returns all metrics so far; a line that a crash cut short is left out."""
+        path, lines = self.path / "metrics.jsonl", []
+        for line in path.read_text().splitlines() if path.exists() else []:
+            try:
+                lines.append(json.loads(line))
+            except ValueError:
+                break
+        return lines
+
+    def rewind(self, round_: int) -> None:
+        """Drops metrics of rounds after `round_`, which will be played again."""
+        kept = [line for line in self.metrics() if line["round"] <= round_]
+        self._replace("metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept).encode())
+
+    def _replace(self, name: str, data: bytes) -> None:
+        aside = self.path / f".{name}.new"
+        with aside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(self.path / name)
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

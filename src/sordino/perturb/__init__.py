@@ -1,0 +1,1 @@
+"""Noise, and what it costs."""

@@ -1,0 +1,179 @@
+"""A run: rounds until the recipe, the budget or the target says stop; a crash loses nothing and forgets no cost."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from sordino import recipe as recipes
+from sordino.account.certificate import Certificate
+from sordino.assemble import Cast, assemble
+from sordino.books import Books, books
+from sordino.data.federation import Federation
+from sordino.events import Charge
+from sordino.errors import BudgetExceeded, ProtocolError, RecipeError
+from sordino.folder import Checkpoint, RunFolder
+from sordino.mechanism import Turn
+from sordino.randomness import Streams
+from sordino.recipe import Recipe
+from sordino.round import Stage, play
+from sordino.store import ClientStore
+
+Watcher = Callable[[Mapping[str, Any]], None]
+"""Is told the metrics of every round."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to."""
+
+    folder: Path
+    rounds: int
+    stopped: str
+    accuracy: float | None
+    loss: float
+    seconds: float
+    certificate: Certificate
+    simulation: bool
+    weights: Tensor = field(repr=False)
+    why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the outcome as `sordino run --json` prints it."""
+        return {
+            "run": str(self.folder),
+            "rounds": self.rounds,
+            "stopped": self.stopped,
+            "why": self.why,
+            "test": {"accuracy": self.accuracy, "loss": self.loss},
+            "seconds": round(self.seconds, 3),
+            "certificate": self.certificate.to_json(),
+            "simulation": self.simulation,
+        }
+
+
+def run(
+    recipe: Recipe | None = None,
+    *,
+    model: nn.Module | None = None,
+    federation: Federation | None = None,
+    out: Path | str | None = None,
+    resume: bool = False,
+    watcher: Watcher | None = None,
+) -> Outcome:
+    """Trains a federated model under a privacy budget.
+
+    Args:
+        recipe: what to do; the embedded default when left out.
+        model: a module of your own, in place of `recipe.model`.
+        federation: data of your own, in place of `recipe.data` and `recipe.partition`.
+        out: the run folder; by default a new one under `runs/`.
+        resume: go on with the run that `out` holds, or begin it if it never got started.
+        watcher: is called with the metrics of every round.
+
+    Raises:
+        SordinoError: one sentence that names what is wrong and what to do about it; nothing is half-written.
+    """
+    began = time.perf_counter()
+    recipe = recipe or Recipe()
+    folder = RunFolder(Path(out) if out else _fresh(recipe))
+    started = (folder.path / "run.json").exists()
+    if started and not resume:
+        raise RecipeError(f"--out {folder.path} already holds a run: add --resume, or name another folder")
+    if started:
+        _same(recipe, folder)
+    cast = assemble(recipe, model, federation)
+    if not started:
+        folder.create(recipes.dump(recipe), {"run": f"{folder.path.name}-{secrets.token_hex(4)}", "simulation": True})
+    with books(recipe, cast, folder) as open_books:
+        last = _rounds(recipe, cast, folder, open_books, watcher or (lambda metrics: None))
+        certificate = open_books.certificate()
+    folder.save_model(cast.layout, last.weights)
+    folder.save_certificate(certificate.to_json())
+    loss, accuracy = cast.evaluate(last.weights)
+    return Outcome(
+        folder=folder.path,
+        rounds=last.round_,
+        stopped=last.stopped or "rounds",
+        why=last.why,
+        accuracy=accuracy,
+        loss=loss,
+        seconds=time.perf_counter() - began,
+        certificate=certificate,
+        simulation=True,
+        weights=last.weights,
+    )
+
+
+def _rounds(recipe: Recipe, cast: Cast, folder: RunFolder, books: Books, watcher: Watcher) -> Checkpoint:
+    """Plays rounds from the last checkpoint on, and returns where they ended."""
+    store = ClientStore(folder.store)
+    stage = Stage(cast.mechanism, cast.trainer, cast.federation, cast.dropout, cast.server, books)
+    randomness = Streams(recipe.run.seed)
+    here = folder.load(store) or _opened(stage, Turn(0, cast.weights, {}, randomness, store))
+    folder.rewind(here.round_)
+    while here.stopped is None:
+        turn = Turn(here.round_ + 1, here.weights, here.knobs, randomness, store)
+        here = _one(recipe, cast, stage, folder, turn, here, watcher)
+        folder.save(here, store)
+    return here
+
+
+def _one(
+    recipe: Recipe, cast: Cast, stage: Stage, folder: RunFolder, turn: Turn, here: Checkpoint, watcher: Watcher
+) -> Checkpoint:
+    """Plays one round and tells about it; a budget that would be exceeded keeps the model and stops."""
+    began = time.perf_counter()
+    try:
+        played = play(stage, turn, here.public)
+    except BudgetExceeded as stop:
+        return Checkpoint(here.round_, here.weights, here.knobs, here.public, "budget", str(stop))
+    except ProtocolError as abort:
+        played = None
+        about: dict[str, Any] = {"round": turn.round_, "aborted": str(abort)}
+    weights, knobs = (played.weights, played.knobs) if played else (turn.weights, turn.knobs)
+    public = cast.public_scores(weights) if played else here.public
+    if played:
+        about = {"round": turn.round_, **played.about(), "epsilon": stage.books.spent()}
+    looks = turn.round_ % recipe.run.evaluate_every == 0 or turn.round_ == recipe.run.rounds
+    loss, accuracy = cast.evaluate(weights) if looks else (None, None)
+    about |= {"loss": loss, "accuracy": accuracy, "seconds_total": time.perf_counter() - began}
+    folder.log(about)
+    watcher(about)
+    reached = recipe.run.target is not None and accuracy is not None and accuracy >= recipe.run.target
+    stopped = "target" if reached else "rounds" if turn.round_ >= recipe.run.rounds else None
+    return Checkpoint(turn.round_, weights, knobs, public, stopped)
+
+
+def _opened(stage: Stage, turn: Turn) -> Checkpoint:
+    """Returns where a run begins: the first knobs, after the opening release if the mechanism makes one."""
+    knobs = dict(stage.mechanism.adapter.start())
+    if stage.mechanism.opening is not None:
+        charges = tuple(Charge(guarantee, event) for guarantee, event in stage.mechanism.opening.price())
+        everyone = np.arange(stage.federation.population)
+        reservation = stage.books.reserve(0, everyone, charges, np.ones(len(everyone), bool))
+        knobs |= stage.mechanism.opening.open(stage.federation, turn)
+        stage.books.settle(reservation, everyone, charges)
+    return Checkpoint(0, turn.weights, knobs, {})
+
+
+def _fresh(recipe: Recipe) -> Path:
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    path = Path("runs") / f"{stamp}-{recipe.mechanism.name}"
+    return path if not path.exists() else path.with_name(f"{path.name}-{secrets.token_hex(2)}")
+
+
+def _same(recipe: Recipe, folder: RunFolder) -> None:
+    """Refuses to go on with another recipe than the run began with."""
+    if recipes.read(folder.path / "recipe.toml") != recipe:
+        raise RecipeError(
+            f"{folder.path} was begun with another recipe: resume it without a recipe or --set, or name another --out"
+        )

@@ -1,0 +1,38 @@
+"""What every suite shares: where real data lies, and a turn to hand to parts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sordino.mechanism import Turn, scalar
+from sordino.randomness import Streams
+from sordino.store import ClientStore
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture
+def make_turn() -> Callable[..., Turn]:
+    """Makes a turn with scalar knobs."""
+
+    def make(round_: int = 1, width: int = 5, cohort: int = 0, seed: int = 0, **knobs: float) -> Turn:
+        public = {name: scalar(value) for name, value in knobs.items()}
+        return Turn(round_, torch.zeros(width), public, Streams(seed), ClientStore(), np.arange(cohort))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of real data sets; the test is skipped where there is none."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("SORDINO_DATA", beside))
+    if not folder.is_dir():
+        pytest.skip("no folder of real data (set SORDINO_DATA)")
+    return folder

@@ -1,0 +1,80 @@
+"""Noise shares: the sum carries exactly the target, whoever drops out, and what is revealed says nothing of it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from oracles import assert_normal, fits_normal
+
+from sordino.aggregate.plain import PlainSum
+from sordino.errors import ProtocolError
+from sordino.mechanism import Vanished
+from sordino.perturb.shares import GaussianShares, admissible
+from sordino.stages import Bounded
+
+WIDTH = 4000
+NONE = np.empty(0, np.int64)
+KNOBS = {"noise_multiplier": 2.0, "clip_norm": 0.5}
+
+
+def total(make_turn, tolerance, upload=NONE, unmask=NONE, cohort=10, rows=None):
+    part = GaussianShares(tolerance=tolerance)
+    turn = make_turn(width=WIDTH, cohort=cohort, **KNOBS)
+    senders = np.setdiff1d(np.arange(cohort), upload)
+    values = torch.zeros(len(senders), WIDTH) if rows is None else rows[senders]
+    message = part.shield(Bounded(senders, values, torch.ones(len(senders)), torch.zeros(len(senders)).bool()), turn)
+    return PlainSum(1.0, tolerance).sum([message], turn, Vanished(NONE, upload, unmask), part.reveal).total
+
+
+@pytest.mark.parametrize("lost", [0, 1, 3])
+def test_the_sum_carries_exactly_the_target_whoever_drops_out(lost, make_turn):
+    assert_normal(total(make_turn, 0.3, upload=np.arange(lost)).numpy(), 1.0)
+
+
+def test_without_tolerance_the_shares_are_the_target_at_once(make_turn):
+    assert_normal(total(make_turn, 0.0).numpy(), 1.0)
+
+
+def test_a_client_that_vanishes_before_it_reveals_leaves_more_noise(make_turn):
+    # shares are drawn for n_0 = 5 of 10; two that reveal nothing leave 1/5 each, the other eight 1/10 each
+    noise = total(make_turn, 0.5, unmask=np.array([2, 5])).numpy()
+    assert_normal(noise, np.sqrt(2 / 5 + 8 / 10))
+    assert not fits_normal(noise, 1.0)
+
+
+def test_fewer_survivors_than_the_shares_were_drawn_for_abort(make_turn):
+    with pytest.raises(ProtocolError, match="6 of 10"):
+        total(make_turn, 0.3, upload=np.arange(4))
+
+
+def test_the_sum_is_the_survivors_sum(make_turn):
+    rows = torch.randn(10, WIDTH, generator=torch.Generator().manual_seed(3)) * 1e4
+    got = total(make_turn, 0.3, upload=np.array([4]), rows=rows)
+    assert torch.allclose(got, rows[np.setdiff1d(np.arange(10), [4])].sum(0), atol=10)
+
+
+def test_what_is_revealed_says_nothing_of_what_stays(make_turn):
+    part, turn = GaussianShares(tolerance=0.5), make_turn(width=WIDTH, cohort=10, **KNOBS)
+    clients = np.arange(10)
+    message = part.shield(Bounded(clients, torch.zeros(10, WIDTH), torch.ones(10), torch.zeros(10).bool()), turn)
+    revealed = part.reveal(message, clients, turn)
+    stays, gone = (message.rows - revealed).numpy().ravel(), revealed.numpy().ravel()
+    assert_normal(stays, np.sqrt(1 / 10))
+    assert_normal(gone, np.sqrt(1 / 5 - 1 / 10))
+    n = stays.size
+    assert abs(np.corrcoef(stays, gone)[0, 1]) < 5 / np.sqrt(n)
+    assert abs(np.corrcoef(stays**2, gone**2)[0, 1]) < 5 / np.sqrt(n)
+    assert abs(np.corrcoef(stays**3, gone)[0, 1]) < 5 / np.sqrt(n)
+
+
+def test_thinning_is_fresh_for_every_client(make_turn):
+    part, turn = GaussianShares(tolerance=0.5), make_turn(width=WIDTH, cohort=4, **KNOBS)
+    message = part.shield(Bounded(np.arange(4), torch.zeros(4, WIDTH), torch.ones(4), torch.zeros(4).bool()), turn)
+    fresh = message.kept * 0.5 - part.reveal(replace(message), np.arange(4), turn)
+    assert np.abs(np.corrcoef(fresh.numpy()) - np.eye(4)).max() < 0.1
+
+
+@pytest.mark.parametrize(("cohort", "tolerance", "least"), [(10, 0.3, 7), (10, 0.0, 10), (3, 0.5, 2), (0, 0.0, 1)])
+def test_the_smallest_admissible_cohort(cohort, tolerance, least):
+    assert admissible(cohort, tolerance) == least
