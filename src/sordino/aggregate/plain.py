@@ -29,7 +29,8 @@ class PlainSum:
     """Share of the cohort that may vanish before the round is aborted (None: any)."""
 
     def sum(self, messages: Iterable[Shielded], turn: Turn, vanished: Vanished, reveal: Reveal) -> Summed:
-        survivors = require(turn.cohort - len(vanished.silent), turn.cohort, self.tolerance)
+        survivors = np.setdiff1d(turn.cohort, vanished.silent, assume_unique=True)
+        require(len(survivors), len(turn.cohort), self.tolerance)
         total = torch.zeros_like(turn.weights, dtype=torch.float64)
         clients, weight, side = [np.empty(0, np.int64)], 0.0, dict[str, Tensor]()
         for message in messages:
@@ -44,12 +45,11 @@ class PlainSum:
         return Summed(total.to(turn.weights.dtype), np.concatenate(clients), weight, side)
 
 
-def require(survivors: int, cohort: int, tolerance: float | None) -> int:
-    """Returns the number of survivors, or aborts a round with fewer than its noise shares were drawn for."""
+def require(survivors: int, cohort: int, tolerance: float | None) -> None:
+    """Aborts a round with fewer survivors than its noise shares were drawn for."""
     least = 0 if tolerance is None else max(1, math.ceil(round(cohort * (1 - tolerance), 9)))
     if survivors < least:
         raise ProtocolError(
             f"{survivors} of {cohort} clients survived the round and {least} are needed: "
             "raise aggregate.tolerance, or ask more clients"
         )
-    return survivors

@@ -35,7 +35,7 @@ class LocalGaussian:
         noise = turn.randomness.normals("shield", turn.round_, bounded.clients, bounded.rows.shape[1])
         return Shielded(bounded.clients, bounded.rows + noise.mul_(stddev), bounded.weights)
 
-    def reveal(self, message: Shielded, survivors: int, turn: Turn) -> Tensor | None:
+    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
         return None
 
     def release(self, summed: Summed, turn: Turn) -> Released:
@@ -60,7 +60,7 @@ class CentralGaussian:
     def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
         return Shielded(bounded.clients, bounded.rows, bounded.weights)
 
-    def reveal(self, message: Shielded, survivors: int, turn: Turn) -> Tensor | None:
+    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
         return None
 
     def release(self, summed: Summed, turn: Turn) -> Released:

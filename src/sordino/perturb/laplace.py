@@ -13,7 +13,7 @@ from sordino.events import LaplaceDpEvent
 from sordino.mechanism import Prices, Turn
 from sordino.perturb.price import prices
 from sordino.stages import Bounded, Released, Shielded, Summed
-from sordino.types import Adjacency, Unit
+from sordino.types import Adjacency, IntArray, Unit
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class LocalLaplace:
         )
         return Shielded(bounded.clients, bounded.rows + torch.from_numpy(noise).float(), bounded.weights)
 
-    def reveal(self, message: Shielded, survivors: int, turn: Turn) -> Tensor | None:
+    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
         return None
 
     def release(self, summed: Summed, turn: Turn) -> Released:

@@ -12,6 +12,7 @@ from sordino.mechanism import Prices, Turn
 from sordino.perturb.gaussian import SERVER_ID
 from sordino.perturb.price import prices
 from sordino.stages import Bounded, Released, Shielded, Summed
+from sordino.types import IntArray
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class QuantileGaussian:
         bits = 0.5 - bounded.clipped.to(torch.float32).unsqueeze(1)
         return Shielded(bounded.clients, bounded.rows, bounded.weights, side={"unclipped": bits})
 
-    def reveal(self, message: Shielded, survivors: int, turn: Turn) -> Tensor | None:
+    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
         return None
 
     def release(self, summed: Summed, turn: Turn) -> Released:

@@ -11,7 +11,7 @@ from sordino.events import GaussianDpEvent
 from sordino.mechanism import Prices, Turn
 from sordino.perturb.price import prices
 from sordino.stages import Bounded, Released, Shielded, Summed
-from sordino.types import Adjacency, Unit
+from sordino.types import Adjacency, IntArray, Unit
 
 
 def admissible(cohort: int, tolerance: float) -> int:
@@ -39,16 +39,16 @@ class GaussianShares:
     tolerance: float = 0.0
 
     def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
-        share = self._stddev(turn) / math.sqrt(admissible(turn.cohort, self.tolerance))
+        share = self._stddev(turn) / math.sqrt(admissible(len(turn.cohort), self.tolerance))
         noise = turn.randomness.normals("shield", turn.round_, bounded.clients, bounded.rows.shape[1]).mul_(share)
         kept = noise if self.tolerance > 0 else None
         return Shielded(bounded.clients, bounded.rows + noise, bounded.weights, kept=kept)
 
-    def reveal(self, message: Shielded, survivors: int, turn: Turn) -> Tensor | None:
-        stays = admissible(turn.cohort, self.tolerance) / survivors  # v_f / v_e
+    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
+        stays = admissible(len(turn.cohort), self.tolerance) / len(survivors)  # v_f / v_e
         if message.kept is None or stays >= 1:
             return None
-        final = self._stddev(turn) / math.sqrt(survivors)
+        final = self._stddev(turn) / math.sqrt(len(survivors))
         fresh = turn.randomness.normals("thin", turn.round_, message.clients, message.kept.shape[1])
         return message.kept * (1 - stays) - fresh.mul_(final * math.sqrt(1 - stays))
 

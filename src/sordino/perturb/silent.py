@@ -9,7 +9,7 @@ from torch import Tensor
 from sordino.events import Guarantee, Unbounded
 from sordino.mechanism import Prices, Turn
 from sordino.stages import Bounded, Released, Shielded, Summed
-from sordino.types import Unit
+from sordino.types import IntArray, Unit
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class NoNoise:
     def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
         return Shielded(bounded.clients, bounded.rows, bounded.weights)
 
-    def reveal(self, message: Shielded, survivors: int, turn: Turn) -> Tensor | None:
+    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
         return None
 
     def release(self, summed: Summed, turn: Turn) -> Released:

@@ -18,7 +18,8 @@ class Poisson:
     **Formal guarantees**: against the outsider, who does not learn the cohort, the release is Poisson-subsampled and
     everyone who could have been selected pays for it. The server sees the cohort and gets no amplification: only those
     whose message left them pay, and they pay in full. For the record unit nothing is credited either: a client's other
-    records can give its coin away.
+    records can give its coin away. Nor under other adjacencies than add_remove: there both worlds hold the unit, and
+    the bound for coins that decide about its presence does not apply.
     **Edge cases**: a cohort may be empty.
     """
 
@@ -34,6 +35,7 @@ class Poisson:
         return self.rate * population
 
     def charge(self, guarantee: Guarantee, event: DpEvent) -> Charge:
-        if guarantee.observer == "server" or guarantee.unit == "record" or isinstance(event, Unbounded):
+        amplified = guarantee == Guarantee("client", "outsider", "add_remove") and not isinstance(event, Unbounded)
+        if not amplified:
             return Charge(guarantee, event, "participants")
         return Charge(guarantee, PoissonSampledDpEvent(self.rate, event), "eligible")

@@ -1,0 +1,1 @@
+"""Releases that are made once, before the first round."""

@@ -1,0 +1,45 @@
+"""The clients of the highest public score, and no others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sordino.events import Charge, DpEvent, Guarantee
+from sordino.mechanism import Turn
+from sordino.types import BoolArray, IntArray
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The `size` eligible clients of the highest score, from the public knob `scores`.
+
+    **Formal guarantees**: post-processing of whatever the scores were computed from; nothing is amplified, since anybody
+    who knows the scores knows the cohort. Only those whose message left them pay.
+    **Edge cases**: ties are broken by a coin of the round; clients that score below `refuse_below` (suspected
+    poisoning) are never asked, so a cohort may be smaller than `size`, and empty.
+    **Reference**: A-DPFL, Algorithm 2 and Eq. (13)–(14); `weighted` draws `size` clients without replacement, each draw
+    in proportion to the scores, instead of taking the first in rank.
+    """
+
+    size: int
+    refuse_below: float = 0.0
+    weighted: bool = False
+
+    def select(self, turn: Turn, eligible: BoolArray) -> IntArray:
+        merit = turn.knobs["scores"].numpy()
+        ids = np.flatnonzero(eligible & (merit >= self.refuse_below))
+        coins = turn.randomness.generator("select", turn.round_).random(len(ids))
+        if self.weighted:
+            # the smallest of exponential clocks that tick at the rate of their score: draws without replacement
+            rank = np.argsort(-np.log1p(-coins) / merit[ids])
+        else:
+            rank = np.lexsort((coins, -merit[ids]))
+        return np.sort(ids[rank[: self.size]])
+
+    def expected(self, population: int) -> float:
+        return float(min(self.size, population))
+
+    def charge(self, guarantee: Guarantee, event: DpEvent) -> Charge:
+        return Charge(guarantee, event, "participants")
