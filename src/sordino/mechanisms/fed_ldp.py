@@ -3,8 +3,9 @@
 Unit client, trust local, adjacency zero_out (or replace, on request). Constant noise: the θ = 1 case of `geometric` and
 the D = 1 case of `fed_cad`.
 
-**Formal guarantees**: a message is one Gaussian of `noise_multiplier` (half of it under `replace`); the server's ε is
-the plain composition over the client's own participations, the outsider's gets the amplification of Poisson selection.
+**Formal guarantees**: a message is one Gaussian of `noise_multiplier` (half of it under `replace`); ε is the plain
+composition over the client's own participations, for server and outsider alike. Selection hides nothing here: noise
+comes with every message, so the noise of the sum tells how many took part (`perturb/price.py`).
 """
 
 from __future__ import annotations
