@@ -46,12 +46,12 @@ _ALL = (
         "into the data folder.",
     ),
     Dataset(
-        "adult", "Census income: does a person earn more than 50,000 dollars?", adult, 32_561, 16_281, 2,
+        "adult", "Census income: whether a person earns more than 50,000 dollars", adult, 32_561, 16_281, 2,
         places=("adult",), markers=("adult.data",),
         how_to_get="Put adult.data and adult.test (from archive.ics.uci.edu/dataset/2/adult) into the folder adult.",
     ),
     Dataset(
-        "heart-disease", "Patients of four hospitals: do they have heart disease?", heart, 486, 254, 2,
+        "heart-disease", "Patients of four hospitals: whether they have heart disease", heart, 486, 254, 2,
         natural_key="hospital", natural_clients=4,
         places=("heart-disease", "heart_disease"), markers=("processed.cleveland.data",),
         how_to_get="Put processed.{cleveland,hungarian,switzerland,va}.data (from "
@@ -70,7 +70,7 @@ _ALL = (
         how_to_get="Put train/*.json and test/*.json (users, user_data → user → x, y) into the folder leaf.",
     ),
     Dataset(
-        "wisdm", "Phone accelerometer: which of six activities?", wisdm, 4334, 1084, 6,
+        "wisdm", "Phone accelerometer: which of six activities", wisdm, 4334, 1084, 6,
         natural_key="person", natural_clients=36,
         places=("wisdm", "WISDM_ar_v1.1"), markers=("WISDM_ar_v1.1_transformed.arff",),
         how_to_get="Put WISDM_ar_v1.1_transformed.arff (from www.cis.fordham.edu/wisdm/dataset.php) into the folder "

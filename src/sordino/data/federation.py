@@ -11,8 +11,9 @@ from torch import Tensor
 
 from sordino.data import disjoint
 from sordino.data.finite import require_finite
-from sordino.data.keyed import key, shuffled
+from sordino.data.keyed import key
 from sordino.data.partition import Partition
+from sordino.data.records import count_classes, inputs, labels, split
 from sordino.errors import DataError
 from sordino.types import IntArray
 
@@ -117,7 +118,8 @@ class Federation:
         train_x, train_y = inputs(x), labels(y)
         if len(train_x) != len(train_y):
             raise DataError(f"{name}: {len(train_x)} inputs but {len(train_y)} labels; give one label for each input.")
-        owners = None if clients is None or isinstance(clients, int) else np.asarray(clients)
+        count = int(clients) if isinstance(clients, (int, np.integer)) else None
+        owners = None if clients is None or count is not None else np.asarray(clients)
         if owners is not None and len(owners) != len(train_x):
             raise DataError(f"{name}: {len(owners)} owners for {len(train_x)} records; give one owner for each record.")
         if isinstance(test, tuple):
@@ -127,37 +129,13 @@ class Federation:
             test_x, test_y = train_x[aside], train_y[aside]
             train_x, train_y = train_x[kept], train_y[kept]
             owners = None if owners is None else owners[kept.numpy()]
-        count = clients if isinstance(clients, int) else len(train_x)
-        partition = disjoint.iid(len(train_x), count, seed) if owners is None else disjoint.by_key(owners)
-        known = classes if classes is not None else count_classes(train_y, test_y)
-        return cls(name, train_x, train_y, test_x, test_y, known, partition)
-
-
-def inputs(x: Tensor | ArrayLike) -> Tensor:
-    """Returns inputs as float32."""
-    return torch.as_tensor(np.asarray(x) if not isinstance(x, Tensor) else x).to(torch.float32)
-
-
-def labels(y: Tensor | ArrayLike) -> Tensor:
-    """Returns integer labels as int64 and regression targets as float32."""
-    tensor = torch.as_tensor(np.asarray(y) if not isinstance(y, Tensor) else y)
-    return tensor.to(torch.float32 if tensor.is_floating_point() else torch.int64)
-
-
-def count_classes(*targets: Tensor) -> int:
-    """Returns the largest label + 1, or 0 when the targets are floats."""
-    if targets[0].is_floating_point():
-        return 0
-    return 1 + max((int(y.max()) for y in targets if len(y)), default=0)
-
-
-def split(count: int, share: float, secret: np.uint64, field: str) -> tuple[Tensor, Tensor]:
-    """Returns (kept, aside): which records stay and which are set aside, at random but fixed by the key."""
-    if not 0.0 <= share < 1.0:
-        raise DataError(f"{field} is {share}: give a share of the records in [0, 1).")
-    order = shuffled(secret, count)
-    aside = round(share * count)
-    return torch.from_numpy(np.sort(order[aside:])), torch.from_numpy(np.sort(order[:aside]))
+        known = count_classes(train_y, test_y) if classes is None else classes
+        if not known:
+            train_y, test_y = train_y.to(torch.float32), test_y.to(torch.float32)
+        records = len(train_x)
+        everyone = records if count is None else count
+        deal = disjoint.by_key(owners) if owners is not None else disjoint.iid(records, everyone, seed)
+        return cls(name, train_x, train_y, test_x, test_y, known, deal)
 
 
 def _check_split(name: str, x: Tensor, y: Tensor, classes: int) -> None:
@@ -165,6 +143,10 @@ def _check_split(name: str, x: Tensor, y: Tensor, classes: int) -> None:
         raise DataError(f"{name}: {len(x)} inputs but {len(y)} labels; give one label for each input.")
     require_finite(name, x)
     require_finite(f"{name}, target", y)
+    if classes and y.is_floating_point():
+        raise DataError(
+            f"{name}: {classes} classes but labels that are not whole numbers; set classes=0 for regression."
+        )
     if classes and len(y) and (int(y.min()) < 0 or int(y.max()) >= classes):
         wrong = int(torch.nonzero((y < 0) | (y >= classes))[0, 0])
         raise DataError(f"{name}: record {wrong} has label {int(y[wrong])}; labels must be 0 … {classes - 1}.")

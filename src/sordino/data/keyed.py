@@ -19,7 +19,7 @@ Words = NDArray[np.uint64]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_FEISTEL_TWEAKS = np.arange(1, 5, dtype=np.uint64) * _GOLDEN
+_FEISTEL_TWEAKS = np.arange(1, 13, dtype=np.uint64) * _GOLDEN  # small pools need twelve rounds to look random
 
 
 def key(seed: int, purpose: str) -> np.uint64:

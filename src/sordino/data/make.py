@@ -6,11 +6,11 @@ import os
 from typing import Any
 
 from sordino.data.catalogue import DATASETS
-from sordino.data.federation import Federation, split
+from sordino.data.federation import Federation
 from sordino.data.files import data_folder
 from sordino.data.keyed import key
 from sordino.data.normalise import NORMALISE
-from sordino.data.records import Records
+from sordino.data.records import Records, split
 from sordino.data.settings import PartitionSettings, spread
 from sordino.errors import DataError
 

@@ -1,12 +1,16 @@
-"""What a loader returns: records with labels, and their natural owners where the data names them."""
+"""Records with labels, and their natural owners where the data names them: what every loader returns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
+
+from sordino.data.keyed import shuffled
+from sordino.errors import DataError
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,3 +23,32 @@ class Records:
     test_y: Tensor
     classes: int
     owners: NDArray[np.generic] | None = None
+
+
+def inputs(x: Tensor | ArrayLike) -> Tensor:
+    """Returns inputs as float32."""
+    return (x if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))).to(torch.float32)
+
+
+def labels(y: Tensor | ArrayLike) -> Tensor:
+    """Returns integer labels as int64 and regression targets as float32."""
+    if not isinstance(y, Tensor) and np.asarray(y).dtype.kind not in "iufb":
+        raise DataError("labels must be numbers: give each class a number 0, 1, … first.")
+    tensor = y if isinstance(y, Tensor) else torch.as_tensor(np.asarray(y))
+    return tensor.to(torch.float32 if tensor.is_floating_point() else torch.int64)
+
+
+def count_classes(*targets: Tensor) -> int:
+    """Returns the largest label + 1, or 0 when the targets are floats."""
+    if targets[0].is_floating_point():
+        return 0
+    return 1 + max((int(y.max()) for y in targets if len(y)), default=0)
+
+
+def split(count: int, share: float, secret: np.uint64, field: str) -> tuple[Tensor, Tensor]:
+    """Returns (kept, aside): which records stay and which are set aside, at random but fixed by the key."""
+    if not 0.0 <= share < 1.0:
+        raise DataError(f"{field} is {share}: give a share of the records in [0, 1).")
+    order = shuffled(secret, count)
+    aside = round(share * count)
+    return torch.from_numpy(np.sort(order[aside:])), torch.from_numpy(np.sort(order[:aside]))

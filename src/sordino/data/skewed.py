@@ -35,7 +35,7 @@ def pathological(labels: IntArray, clients: int, classes_per_client: int, seed: 
 
     **Formal guarantees**: all classes have equally many holders, to within one.
 
-    **Edge cases**: a class with fewer records than holders is refused.
+    **Edge cases**: a class with fewer records than holders is refused, and a class without any holder.
 
     **Reference**: after McMahan et al. (2017), whose equal shards can straddle two classes; ours never do.
     """
@@ -95,6 +95,11 @@ def _interleaved(labels: IntArray, rng: np.random.Generator) -> IntArray:
 def _balanced_holders(clients: int, classes: int, each: int, rng: np.random.Generator) -> list[IntArray]:
     if not 1 <= each <= classes:
         raise DataError(f"partition.classes_per_client is {each}: the data has {classes} classes; use 1 … {classes}.")
+    if clients * each < classes:
+        raise DataError(
+            f"partition.classes_per_client is {each}: {clients} clients cannot hold all {classes} classes; use more "
+            "clients, more classes a client, or partition.size."
+        )
     used = np.zeros(classes, np.int64)
     holders: list[list[int]] = [[] for _ in range(classes)]
     for client in range(clients):

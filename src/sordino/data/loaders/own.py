@@ -13,11 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sordino.data.federation import count_classes, labels
 from sordino.data.finite import require_finite
 from sordino.data.loaders.mnist import pixels
 from sordino.data.loaders.table import Row, hold_out, rows, unsplit
-from sordino.data.records import Records
+from sordino.data.records import Records, count_classes, labels
 from sordino.errors import DataError
 
 

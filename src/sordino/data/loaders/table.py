@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sordino.data.federation import split
 from sordino.data.keyed import key
-from sordino.data.records import Records
+from sordino.data.records import Records, split
 from sordino.errors import DataError
 
 
