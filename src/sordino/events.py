@@ -125,7 +125,7 @@ _KNOWN: Mapping[str, type[DpEvent]] = {
 
 
 def encode(event: DpEvent) -> dict[str, Any]:
-    """Returns the event as plain JSON: its class name under `event`, and its fields.
+    """Returns the event as plain JSON: its class name under `kind`, and its fields.
 
     Raises:
         UnknownEvent: the event is of a kind that could not be read back.
@@ -134,7 +134,7 @@ def encode(event: DpEvent) -> dict[str, Any]:
     if _KNOWN.get(name) is not type(event):
         raise UnknownEvent(f"event {name} cannot be written to a ledger: use one of {', '.join(sorted(_KNOWN))}")
     fields = {field.name: getattr(event, field.name) for field in attrs.fields(type(event))}
-    return {"event": name} | {key: _encode_field(value) for key, value in fields.items()}
+    return {"kind": name} | {key: _encode_field(value) for key, value in fields.items()}
 
 
 def _encode_field(value: Any) -> Any:
@@ -145,10 +145,10 @@ def _encode_field(value: Any) -> Any:
 
 def decode(record: Mapping[str, Any]) -> DpEvent:
     """Inverts `encode`. Lists come back as tuples, so that the event is hashable."""
-    kind = _KNOWN.get(str(record.get("event")))
+    kind = _KNOWN.get(str(record.get("kind")))
     if kind is None:
-        raise UnknownEvent(f"event {record.get('event')!r} is unknown to this version: upgrade sordino to read it")
-    return kind(**{key: _decode_field(value) for key, value in record.items() if key != "event"})
+        raise UnknownEvent(f"event {record.get('kind')!r} is unknown to this version: upgrade sordino to read it")
+    return kind(**{key: _decode_field(value) for key, value in record.items() if key != "kind"})
 
 
 def _decode_field(value: Any) -> Any:

@@ -1,0 +1,393 @@
+"""The ledger: every release of a federation, who paid for it, and what it cost; written before it happens.
+
+A round asks `affordable`, then `reserve`s (durably, before anything leaves a client), releases, and `settle`s. A
+reservation that was never settled counts as spent: nobody can know what left before the process died. The ledger
+belongs to a federation, not to a run: a second run over the same clients starts from what they have spent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from sordino.account.accountant import price
+from sordino.account.book import Book, Payment
+from sordino.account.budget import Budget, Headroom
+from sordino.account.cohort import Cohort
+from sordino.account.entry import (
+    Entry,
+    canonical,
+    charge_of,
+    costs_of,
+    normal,
+    now,
+    read_reserve,
+    reserve_row,
+    settle_row,
+)
+from sordino.account.filter import Filter
+from sordino.account.store import Row, Store
+from sordino.errors import LedgerError, LedgerTampered
+from sordino.events import Charge, ComposedDpEvent, DpEvent, Guarantee
+from sordino.types import BoolArray, IntArray
+
+_COMPARED_DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
+_SLACK = 1e-9
+
+
+@dataclass(frozen=True)
+class Affordable:
+    """Who can pay for the next release, and for which kind of reason the others cannot.
+
+    Attributes:
+        allowed: clients that may be selected.
+        barred: clients left out for a reason that everybody can compute (all charges so far fell on everyone eligible).
+            They are the `excluded` of the reservation and do not pay for amplification.
+        capped: clients left out because of their *own* participations. Their absence depends on secret coins, so they
+            keep paying what the eligible pay (docs/accounting.md, "Leaving clients out").
+    """
+
+    allowed: BoolArray
+    barred: BoolArray
+    capped: BoolArray
+
+
+class Ledger:
+    """The durable record of one federation.
+
+    Formal guarantees:
+        After `reserve` has returned, no crash of process or machine makes the ledger show less than it reserved.
+        Every error of the disk is raised by `reserve`, before anything is released.
+        Any number of processes may write to one ledger; each sees the others' reservations before it answers.
+
+    Edge cases: client ids are 0 … population − 1; a federation's name and population are fixed when it is created.
+    """
+
+    def __init__(self, store: Store, federation: str, population: int, delta: float) -> None:
+        self._store = store
+        self.federation = federation
+        self.population = population
+        self.delta = delta
+        self._entries: dict[int, Entry] = {}
+        self._reserved: dict[int, Entry] = {}
+        self._books: dict[Guarantee, Book] = {}
+        self._by_round: dict[tuple[str, int], list[int]] = {}
+        self._participations = np.zeros(population, np.int64)
+        self._headroom = Headroom()
+        self._seen = -1
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        federation: str | None = None,
+        population: int | None = None,
+        *,
+        create: bool = False,
+        write: bool = True,
+        delta: float = 1e-5,
+    ) -> Ledger:
+        """Opens a ledger, or with `create` starts one.
+
+        Args:
+            path: the file.
+            federation: whose books these are; None reads any.
+            population: how many clients the federation has; None takes what the ledger says.
+            create: make the file when it is missing (needs federation and population).
+            write: False opens for reading only.
+            delta: the δ at which the cost of single releases is written down.
+
+        Raises:
+            LedgerError: another federation's ledger, another population, a newer format, or a file that cannot be used.
+        """
+        path = Path(path)
+        if create and (federation is None or population is None or population < 1):
+            raise LedgerError("a new ledger needs a federation and a population of at least 1 client")
+        store = Store.open(path, create=create, write=write)
+        try:
+            if create:
+                with store.transaction():
+                    if store.head()[0] < 0:
+                        body = {"federation": federation, "population": population, "delta": delta, "time": now()}
+                        store.append(lambda seq: Row(seq, "open", canonical(body)))
+            ledger = cls(store, *_identity(store))
+            ledger._require(federation, population)
+            ledger.refresh()
+        except BaseException:
+            store.close()
+            raise
+        return ledger
+
+    @property
+    def path(self) -> Path:
+        return self._store.path
+
+    @property
+    def head(self) -> str:
+        """The hash of the last row, in hex: publish it, and nobody can rewrite the past unnoticed."""
+        return self._store.head()[1].hex()
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All releases, in order."""
+        return list(self._entries.values())
+
+    @property
+    def guarantees(self) -> list[Guarantee]:
+        """All kinds of promise that were ever charged."""
+        return list(self._books)
+
+    @property
+    def participations(self) -> IntArray:
+        """How many times each client's message left it."""
+        return self._participations.copy()
+
+    def reserve(
+        self,
+        run: str,
+        round_: int,
+        participants: IntArray,
+        charges: Sequence[Charge],
+        excluded: IntArray | None = None,
+        repeatable: bool = False,
+        fingerprint: str = "",
+    ) -> int:
+        """Writes down a release before it happens, and returns its number once that is safe on disk.
+
+        Args:
+            run: the run's name.
+            round_: the round.
+            participants: clients whose message is about to leave them.
+            charges: what the release costs, in each guarantee.
+            excluded: clients that could not have been selected for reasons everybody can compute; they do not pay the
+                charges that fall on the `eligible`.
+            repeatable: the release is a function of a seed. Reserving the same release again then returns the same
+                number and charges nothing, since seeing the same bits twice tells nothing new.
+            fingerprint: names seed, data, recipe and software; releases with different fingerprints are different.
+
+        Raises:
+            LedgerError: it could not be made durable; nothing may be released.
+        """
+        entry = Entry(
+            seq=-1,
+            run=run,
+            round_=round_,
+            participants=Cohort.of(participants, self.population),
+            excluded=Cohort.of(np.empty(0, np.int64) if excluded is None else excluded, self.population),
+            charges=normal(charges),
+            repeatable=repeatable,
+            fingerprint=fingerprint,
+        )
+        with self._store.transaction():
+            self.refresh()
+            if repeatable and (found := self._repeated(entry)) is not None:
+                return found
+            row = self._store.append(lambda seq: reserve_row(seq, entry, self.delta))
+        self._replay(row)
+        return row.seq
+
+    def settle(
+        self,
+        reservation: int,
+        charges: Sequence[Charge],
+        senders: IntArray | None = None,
+        digest: str = "",
+    ) -> None:
+        """Replaces a reservation by what really happened.
+
+        Args:
+            reservation: the number that `reserve` returned.
+            charges: what the release really cost; empty when nothing was released.
+            senders: clients whose message left them, if fewer than reserved (a client that vanished before sending
+                anything pays nothing; one whose message was lost or not counted pays).
+            digest: a hash of what was released. A repeated release with another digest was not a repetition after all,
+                and is charged again.
+
+        Raises:
+            LedgerError: the release was dearer than its reservation, was settled before, or does not exist.
+        """
+        realised = normal(charges)
+        sent = None if senders is None else Cohort.of(senders, self.population)
+        with self._store.transaction():
+            self.refresh()
+            quoted = self._reserved.get(reservation)
+            if quoted is None:
+                raise LedgerError(f"reservation {reservation} does not exist: reserve before releasing")
+            if sent is not None and not np.all(quoted.participants.contains(sent.ids())):
+                raise LedgerError(f"reservation {reservation} is settled with clients that it did not name")
+            _refuse_dearer(quoted.charges, realised, reservation)
+            current, rows = self._entries[reservation], []
+            if current.settled:
+                if not quoted.repeatable:
+                    raise LedgerError(f"reservation {reservation} was settled before: reserve every release anew")
+                if current.digest == digest:
+                    return
+                rows.append(
+                    self._store.append(lambda seq: reserve_row(seq, replace(quoted, repeatable=False), self.delta))
+                )
+                reservation = rows[0].seq
+            rows.append(self._store.append(lambda seq: settle_row(seq, reservation, realised, sent, digest)))
+        for row in rows:
+            self._replay(row)
+
+    def affordable(
+        self,
+        charges: Sequence[Charge],
+        budget: Budget,
+        accountant: str = "pld",
+        within: Iterable[Guarantee] | None = None,
+        filters: Mapping[Guarantee, Filter] | None = None,
+    ) -> Affordable:
+        """Returns who could pay these charges on top of everything spent or reserved so far.
+
+        Args:
+            charges: the next release.
+            budget: the limits.
+            accountant: who prices.
+            within: the guarantees that the budget binds; None binds all that are charged.
+            filters: for guarantees whose noise follows released values, the filter that decides instead.
+        """
+        self.refresh()
+        limits = budget.limits(self.population)
+        barred, capped = np.zeros(self.population, np.bool_), np.zeros(self.population, np.bool_)
+        bound = None if within is None else set(within)
+        for guarantee, event, secret in self._totals(charges):
+            if bound is not None and guarantee not in bound:
+                continue
+            book = self.book(guarantee)
+            if (chosen := (filters or {}).get(guarantee)) is not None:
+                over = ~book.admitted(event, limits, chosen)
+            else:
+                over = ~book.affords(event, limits, budget.delta, accountant, self._headroom)
+            (capped if secret else barred)[over] = True
+        return Affordable(~(barred | capped), barred, capped & ~barred)
+
+    def book(self, guarantee: Guarantee) -> Book:
+        """Returns the book of one guarantee (empty when it was never charged)."""
+        return self._books.get(guarantee) or Book(guarantee, self.population)
+
+    def verify(self) -> None:
+        """Checks the chain, and recomputes every cost that the ledger wrote down from its events.
+
+        Raises:
+            LedgerTampered: naming the first row that does not hold.
+        """
+        self._store.verify()
+        for row in self._store.rows():
+            if row.kind != "reserve":
+                continue
+            body = json.loads(row.body)
+            found = costs_of([charge_of(record) for record in body["charges"]], body["delta"])
+            if not all(_agree(*pair) for pair in zip(found, body["costs"], strict=True)):
+                raise LedgerTampered(
+                    f"ledger {self.path}: row {row.seq} states ε {body['costs']}, its events give {found}"
+                )
+
+    def refresh(self) -> None:
+        """Reads what other processes have written since."""
+        for row in self._store.rows(self._seen):
+            self._replay(row)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _repeated(self, entry: Entry) -> int | None:
+        for seq in self._by_round.get((entry.run, entry.round_), []):
+            if self._reserved[seq].repeatable and self._reserved[seq].same_release(entry):
+                return seq
+        return None
+
+    def _totals(self, charges: Sequence[Charge]) -> Iterator[tuple[Guarantee, DpEvent, bool]]:
+        """Yields each guarantee with all of its charges as one event, and whether coins decide who can pay it."""
+        for guarantee in dict.fromkeys(charge.guarantee for charge in charges):
+            mine = [charge for charge in normal(charges) if charge.guarantee == guarantee]
+            event = mine[0].event if len(mine) == 1 else ComposedDpEvent(tuple(charge.event for charge in mine))
+            by_coins = any(charge.payers == "participants" for charge in mine)
+            yield guarantee, event, by_coins or self.book(guarantee).by_participation
+
+    def _replay(self, row: Row) -> None:
+        if row.kind == "reserve":
+            entry = read_reserve(row, self.population)
+            self._reserved[row.seq] = entry
+            self._by_round.setdefault((entry.run, entry.round_), []).append(row.seq)
+            self._enter(entry)
+        elif row.kind == "settle":
+            body = json.loads(row.body)
+            quoted = self._reserved[body["reservation"]]
+            self._withdraw(self._entries[quoted.seq])
+            sent = quoted.participants if row.cohort is None else Cohort.unpack(row.cohort, self.population)
+            charges = tuple(map(charge_of, body["charges"]))
+            self._enter(replace(quoted, participants=sent, charges=charges, settled=True, digest=body["digest"]))
+        self._seen = row.seq
+
+    def _enter(self, entry: Entry) -> None:
+        self._entries[entry.seq] = entry
+        for charge in entry.charges:
+            book = self._books.setdefault(charge.guarantee, Book(charge.guarantee, self.population))
+            everyone = charge.payers == "eligible"
+            book.add(entry.seq, Payment(charge.event, entry.excluded if everyone else entry.participants, everyone))
+        if entry.charges:
+            self._participations[entry.participants.ids()] += 1
+
+    def _withdraw(self, entry: Entry) -> None:
+        for charge in entry.charges:
+            self._books[charge.guarantee].remove(entry.seq)
+        if entry.charges:
+            self._participations[entry.participants.ids()] -= 1
+
+    def _require(self, federation: str | None, population: int | None) -> None:
+        if federation is not None and federation != self.federation:
+            raise LedgerError(
+                f"ledger {self.path} belongs to federation {self.federation!r}, not {federation!r}: name its own ledger"
+            )
+        if population is not None and population != self.population:
+            raise LedgerError(
+                f"ledger {self.path} counts {self.population} clients, not {population}: start a new ledger for them"
+            )
+
+
+def _identity(store: Store) -> tuple[str, int, float]:
+    rows = store.rows(-1)[:1]
+    if not rows or rows[0].kind != "open":
+        raise LedgerTampered(f"ledger {store.path} has lost its first row: restore it from a copy")
+    body = json.loads(rows[0].body)
+    return body["federation"], body["population"], body["delta"]
+
+
+def _refuse_dearer(quoted: Sequence[Charge], realised: Sequence[Charge], reservation: int) -> None:
+    if quoted == realised:
+        return
+    for guarantee in {charge.guarantee for charge in realised}:
+        allowed = [charge for charge in quoted if charge.guarantee == guarantee]
+        asked = [charge for charge in realised if charge.guarantee == guarantee]
+        if {charge.payers for charge in asked} - {charge.payers for charge in allowed}:
+            raise LedgerError(f"reservation {reservation} never named {guarantee}: reserve what will be released")
+        ceiling = price([charge.event for charge in allowed], adjacency=guarantee.adjacency)
+        found = price([charge.event for charge in asked], adjacency=guarantee.adjacency)
+        for delta in _COMPARED_DELTAS:
+            if found.epsilon(delta) > ceiling.epsilon(delta) + _SLACK:
+                raise LedgerError(
+                    f"reservation {reservation} allowed ε = {ceiling.epsilon(delta):.6g} at δ = {delta:g} and the "
+                    f"release cost {found.epsilon(delta):.6g}: quote the dearest release that can happen"
+                )
+
+
+def _agree(found: float | None, stated: float | None) -> bool:
+    if found is None or stated is None:
+        return found is stated
+    return abs(found - stated) <= 1e-6 * max(1.0, stated)

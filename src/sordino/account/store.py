@@ -1,0 +1,215 @@
+"""An append-only, hash-chained table in SQLite: what was committed stays, and what was changed is found.
+
+Formal guarantees:
+    *Durable.* `append` returns after the commit has been fsync'd (write-ahead log, synchronous=FULL).
+    *Serial.* Writers take SQLite's write lock before they read the head, so two processes never fork the chain.
+    *Tamper-evident.* Every row's hash covers its content, its place and its predecessor; the head is kept apart, so a
+    missing last row is found too. The chain has no secret: whoever rewrites *all* of it is found only by comparing the
+    head with one published earlier (every certificate carries it).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sordino.errors import LedgerError, LedgerTampered
+
+FORMAT = 1
+_APPLICATION = 0x534F5244
+_GENESIS = bytes(32)
+_SCHEMA = (
+    "CREATE TABLE rows (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL, "
+    "cohort BLOB, excluded BLOB, hash BLOB NOT NULL) STRICT",
+    "CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash BLOB NOT NULL) STRICT",
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {FORMAT}",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the books, as stored."""
+
+    seq: int
+    kind: str
+    body: str
+    cohort: bytes | None = None
+    excluded: bytes | None = None
+
+    def chained(self, previous: bytes) -> bytes:
+        """Returns the hash that binds this row to its place and to everything before it."""
+        digest = hashlib.blake2b(previous, digest_size=32, person=b"sordino.ledger")
+        for field in (str(self.seq).encode(), self.kind.encode(), self.body.encode(), self.cohort, self.excluded):
+            digest.update(b"-" if field is None else b"+%d:" % len(field) + field)
+        return digest.digest()
+
+
+class Store:
+    """A connection to one ledger file."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+
+    @classmethod
+    def open(cls, path: Path, *, create: bool = False, write: bool = True) -> Store:
+        """Opens the file; with `create`, makes it if it is missing.
+
+        Raises:
+            LedgerError: the file is missing, no ledger, of a newer format, locked or not writable.
+        """
+        if not create and not path.is_file():
+            raise LedgerError(f"ledger {path} does not exist: name the ledger file or the folder of a run")
+        with _sentences(path):
+            store = cls(path, _connect(path, create=create, write=write))
+        try:
+            with _sentences(path):
+                store._prepare(create=create, write=write)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _prepare(self, *, create: bool, write: bool) -> None:
+        if write:
+            self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.execute("PRAGMA journal_mode = WAL")
+        if create:
+            with self.transaction():
+                if not self._scalar("SELECT count(*) FROM sqlite_master"):
+                    for statement in _SCHEMA:
+                        self._connection.execute(statement)
+                    self._connection.execute("INSERT INTO head VALUES (1, -1, ?)", (_GENESIS,))
+            _sync_folder(self.path)
+        if self._scalar("PRAGMA application_id") != _APPLICATION:
+            raise LedgerError(f"{self.path} is not a sordino ledger: name another file")
+        if (version := self._scalar("PRAGMA user_version")) > FORMAT:
+            raise LedgerError(
+                f"ledger {self.path} has format {version}, and this version reads up to {FORMAT}: upgrade sordino"
+            )
+        if write:
+            # A full disk or a read-only file must show before a round starts, not after.
+            with self.transaction():
+                self._connection.execute("UPDATE head SET one = 1")
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Holds the write lock; commits durably at the end, or leaves nothing behind."""
+        with _sentences(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def append(self, make: Callable[[int], Row]) -> Row:
+        """Adds the row that `make` returns for the next place. Call inside a transaction."""
+        seq, previous = self.head()
+        row = make(seq + 1)
+        link = row.chained(previous)
+        values = (row.seq, row.kind, row.body, row.cohort, row.excluded, link)
+        self._connection.execute("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", values)
+        self._connection.execute("UPDATE head SET seq = ?, hash = ?", (row.seq, link))
+        return row
+
+    def head(self) -> tuple[int, bytes]:
+        """Returns the place and the hash of the last row (−1 and zeros when there is none)."""
+        with _sentences(self.path):
+            found = self._connection.execute("SELECT seq, hash FROM head").fetchone()
+        if found is None:
+            raise LedgerTampered(f"ledger {self.path} has lost its head: restore it from a copy")
+        return int(found[0]), bytes(found[1])
+
+    def rows(self, after: int = -1) -> list[Row]:
+        """Returns the rows behind `after`, in order."""
+        query = "SELECT seq, kind, body, cohort, excluded FROM rows WHERE seq > ? ORDER BY seq"
+        with _sentences(self.path):
+            return [Row(*found) for found in self._connection.execute(query, (after,))]
+
+    def verify(self) -> None:
+        """Recomputes the whole chain.
+
+        Raises:
+            LedgerTampered: naming the first row that was edited, removed or moved.
+        """
+        with _sentences(self.path):
+            if (found := self._scalar("PRAGMA integrity_check")) != "ok":
+                raise LedgerTampered(f"ledger {self.path} is damaged ({found}): restore it from a copy")
+            stored = self._connection.execute("SELECT seq, kind, body, cohort, excluded, hash FROM rows ORDER BY seq")
+            previous, expected = _GENESIS, 0
+            for *content, link in stored:
+                row = Row(*content)
+                if row.seq != expected:
+                    raise LedgerTampered(f"ledger {self.path}: row {expected} is missing: restore it from a copy")
+                if row.chained(previous) != link:
+                    raise LedgerTampered(
+                        f"ledger {self.path}: row {row.seq} was changed or moved: restore it from a copy"
+                    )
+                previous, expected = link, expected + 1
+        if self.head() != (expected - 1, previous):
+            raise LedgerTampered(
+                f"ledger {self.path}: rows behind row {expected - 1} are missing: restore it from a copy"
+            )
+
+    def close(self) -> None:
+        """Closes the connection; the last one to close folds the write-ahead log into the file."""
+        self._connection.close()
+
+    def _scalar(self, statement: str) -> Any:
+        found = self._connection.execute(statement).fetchone()
+        return found[0] if found else None
+
+
+def _connect(path: Path, *, create: bool, write: bool) -> sqlite3.Connection:
+    mode = "rwc" if create else "rw" if write else "ro"
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=60, isolation_level=None, check_same_thread=False
+    )
+    if not write:
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError:
+            # A folder that cannot be written cannot hold the log's index; without a log the file itself is complete.
+            connection.close()
+            connection = sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True, isolation_level=None)
+    return connection
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path.absolute().parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def _sentences(path: Path) -> Iterator[None]:
+    """Turns SQLite's errors into one sentence with a remedy."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        said = str(error)
+        if "full" in said:
+            raise LedgerError(
+                f"ledger {path} cannot grow, the disk is full: nothing was released, free some space"
+            ) from error
+        if "readonly" in said or "unable to open" in said:
+            raise LedgerError(
+                f"ledger {path} cannot be written: nothing was released, check the permissions"
+            ) from error
+        if "locked" in said:
+            raise LedgerError(f"ledger {path} is held by another process: wait for it to end and try again") from error
+        if "malformed" in said or "not a database" in said:
+            raise LedgerTampered(f"ledger {path} is damaged ({said}): restore it from a copy") from error
+        raise LedgerError(f"ledger {path} failed ({said}): nothing was released, check the disk") from error
