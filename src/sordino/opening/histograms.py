@@ -23,12 +23,12 @@ EXACT = "label histograms are used without noise: who is asked depends on privat
 class LabelHistograms:
     """Every client counts its labels, adds N(0, noise_multiplier²) to each count, and sends that once.
 
-    **Formal guarantees**: unit record, trust local, adjacency add_remove: one record moves one count by 1, so the release
-    is one Gaussian of `noise_multiplier` for every client, against server and outsider alike. The global distribution,
-    the distances and the scores are post-processing: they are computed from the noisy counts and from nothing else.
-    **Edge cases**: with `noise_multiplier=None` counts are exact, as printed, and the price is `Unbounded`; noisy counts
-    below zero become zero, and a client whose counts all do is taken to be uniform. A client that joins the training
-    late sends its histogram with the others.
+    **Formal guarantees**: unit record, trust local, adjacency add_remove: one record moves one count by 1, so this is
+    one Gaussian of `noise_multiplier` for every client, against server and outsider alike. The global distribution, the
+    distances and the scores are post-processing: they are computed from the noisy counts and from nothing else.
+    **Edge cases**: with `noise_multiplier=None` counts are exact, as printed, and the price is `Unbounded`; counts that
+    noise made negative become zero, and a client whose counts all did is taken to be uniform. A client that joins the
+    training late sends its histogram with the others.
     **Reference**: A-DPFL, §5.2.3, where the counts are used as they are.
     """
 
@@ -67,7 +67,8 @@ class LabelHistograms:
         if self.noise_multiplier is None:
             return exact
         noise = turn.randomness.normals("histograms", turn.round_, clients, self.classes).numpy()
-        return np.asarray(exact + self.noise_multiplier * noise, dtype=np.float64)
+        noisy: FloatArray = exact + self.noise_multiplier * noise
+        return noisy
 
 
 def _shares(counts: FloatArray) -> FloatArray:
@@ -75,4 +76,5 @@ def _shares(counts: FloatArray) -> FloatArray:
     positive = np.maximum(counts, 0.0)
     totals = positive.sum(1, keepdims=True)
     uniform = np.full_like(positive, 1 / positive.shape[1])
-    return np.divide(positive, totals, out=uniform, where=totals > 0)
+    shares: FloatArray = np.divide(positive, totals, out=uniform, where=totals > 0)
+    return shares

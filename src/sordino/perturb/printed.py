@@ -19,8 +19,8 @@ Form = Literal["uncalibrated", "plain", "extended"]
 """No second draw (the problem that the paper states), Algorithm 2, or Algorithm 3 (first noise for n_0)."""
 
 MOVING = (
-    "the mean is divided by the survivors' total weight and its noise is scaled by it: both change when a client comes or "
-    "goes, and nothing hides that"
+    "the mean is divided by the survivors' total weight and its noise is scaled by it: both change when a client comes "
+    "or goes, and nothing hides that"
 )
 
 
@@ -31,11 +31,11 @@ class PrintedShares:
     n is the cohort's weight (`plain`) or the least admissible weight n_0 (`extended`); n′ is the survivors'.
 
     **Formal guarantees** (unit client, zero_out, weights public; n_e = n or n_0). The server sees the sum with Σe_i and
-    every e′_i. Given e′_i, e_i is Gaussian with variance v_e·v_f/(v_e + v_f) = v·w_i/(n_e + n′), and independent over i, so
+    every e′_i. Given e′_i, e_i is Gaussian with variance v_e·v_f/(v_e + v_f) = v·w_i/(n_e + n′), independent over i, so
     the noise around the sum has variance v·n′/(n_e + n′), not v: the release is one Gaussian of multiplier
     2z·√(n′/(n_e + n′)). A client that vanishes before it sends e′_i leaves its whole v·w_i/n_e, which is more. For an
     outsider, who never sees e′, the noise is v if everybody answers; with b of the weight silent it is
-    v·(1 − b/n′ + b/n_e): never below v in the extended form (n_e = n_0 ≤ n′), and down to v·n′/n in the plain one. Prices
+    v·(1 − b/n′ + b/n_e): never below v in the extended form (n_e = n_0 ≤ n′), down to v·n′/n in the plain one. Prices
     are for the fewest survivors that a round accepts. Under add_remove nothing is proved: see `MOVING`.
     **Edge cases**: a cohort or survivors below the least admissible weight abort the round.
     **Reference**: Baek et al. (2021), Algorithms 2 and 3.

@@ -15,8 +15,8 @@ from sordino.types import BoolArray, IntArray
 class Nearest:
     """The `size` eligible clients of the highest score, from the public knob `scores`.
 
-    **Formal guarantees**: post-processing of whatever the scores were computed from; nothing is amplified, since anybody
-    who knows the scores knows the cohort. Only those whose message left them pay.
+    **Formal guarantees**: post-processing of whatever the scores were computed from; nothing is amplified, since who
+    knows the scores knows the cohort. Only those whose message left them pay.
     **Edge cases**: ties are broken by a coin of the round; clients that score below `refuse_below` (suspected
     poisoning) are never asked, so a cohort may be smaller than `size`, and empty.
     **Reference**: A-DPFL, Algorithm 2 and Eq. (13)–(14); `weighted` draws `size` clients without replacement, each draw
@@ -31,11 +31,9 @@ class Nearest:
         merit = turn.knobs["scores"].numpy()
         ids = np.flatnonzero(eligible & (merit >= self.refuse_below))
         coins = turn.randomness.generator("select", turn.round_).random(len(ids))
-        if self.weighted:
-            # the smallest of exponential clocks that tick at the rate of their score: draws without replacement
-            rank = np.argsort(-np.log1p(-coins) / merit[ids])
-        else:
-            rank = np.lexsort((coins, -merit[ids]))
+        # the first exponential clocks to ring, each at the rate of its score, are draws without replacement
+        clocks = -np.log1p(-coins) / np.maximum(merit[ids], 1e-300)
+        rank = np.argsort(clocks) if self.weighted else np.lexsort((coins, -merit[ids]))
         return np.sort(ids[rank[: self.size]])
 
     def expected(self, population: int) -> float:

@@ -1,0 +1,62 @@
+"""The K best by public score, with refusal, ties and weighted draws."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sordino.events import Charge, GaussianDpEvent, Guarantee
+from sordino.select.nearest import Nearest
+
+EVERYBODY = np.ones(6, bool)
+SCORES = torch.tensor([0.9, 0.1, 0.5, 0.7, 0.3, 0.2], dtype=torch.float64)
+
+
+@pytest.fixture
+def turn(make_turn):
+    return lambda round_=1, merit=SCORES: replace(make_turn(round_), knobs={"scores": merit})
+
+
+def test_the_best_are_asked(turn):
+    assert Nearest(3).select(turn(), EVERYBODY).tolist() == [0, 2, 3]
+
+
+def test_the_best_of_those_who_are_there(turn):
+    assert Nearest(3).select(turn(), np.array([0, 1, 1, 0, 1, 1], bool)).tolist() == [2, 4, 5]
+
+
+def test_low_scores_are_refused_even_when_places_are_left(turn):
+    assert Nearest(6, refuse_below=0.25).select(turn(), EVERYBODY).tolist() == [0, 2, 3, 4]
+    assert len(Nearest(6, refuse_below=0.95).select(turn(), EVERYBODY)) == 0
+
+
+def test_ties_are_broken_afresh_every_round(turn):
+    merit = torch.ones(6, dtype=torch.float64)
+    counts = np.zeros(6)
+    for round_ in range(600):
+        counts[Nearest(2).select(turn(round_, merit), EVERYBODY)] += 1
+    assert counts.sum() == 1200 and np.abs(counts - 200).max() < 5 * np.sqrt(200 * 2 / 3)
+
+
+def test_weighted_draws_follow_the_scores_without_replacement(turn):
+    firsts, sizes = np.zeros(6), set()
+    for round_ in range(3000):
+        cohort = Nearest(1, weighted=True).select(turn(round_), EVERYBODY)
+        firsts[cohort] += 1
+        sizes.add(len(np.unique(Nearest(4, weighted=True).select(turn(round_), EVERYBODY))))
+    share = SCORES.numpy() / SCORES.numpy().sum()
+    assert sizes == {4}
+    assert np.abs(firsts - 3000 * share).max() < 5 * np.sqrt(3000 / 4)
+    assert np.abs(firsts - 500).max() > 100  # uniform draws would fail the same window
+
+
+def test_nothing_is_amplified():
+    guarantee, event = Guarantee("record", "outsider", "add_remove"), GaussianDpEvent(1.0)
+    assert Nearest(3).charge(guarantee, event) == Charge(guarantee, event, "participants")
+    assert Nearest(3).expected(100) == 3 and Nearest(3).expected(2) == 2
+
+
+def test_pure_and_seeded(turn):
+    for part in (Nearest(2), Nearest(2, weighted=True)):
+        assert np.array_equal(part.select(turn(), EVERYBODY), part.select(turn(), EVERYBODY))
