@@ -65,9 +65,9 @@ class Dataset:
             return self.read(root, **options)
         folder = self.found(root)
         if folder is None:
+            remedy = self.how_to_get[0].lower() + self.how_to_get[1:].removesuffix(".")
             raise DataError(
-                f"data {self.name!r} is not in {root} (looked for {' or '.join(self.places)}): {self.how_to_get} "
-                f"Name the data folder by data.folder or ${VARIABLE}."
+                f"data {self.name!r} is not in {root}: {remedy}, or name another data folder by data.folder or ${VARIABLE}."
             )
         return self.read(folder, **options)
 
