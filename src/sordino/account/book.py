@@ -12,16 +12,17 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sordino.account import gaussian, rdp, renyi
-from sordino.account.accountant import epsilon, price, require_delta
+from sordino.account.accountant import Curve, epsilon, price, require_delta
 from sordino.account.budget import Headroom
 from sordino.account.cohort import Cohort
 from sordino.account.filter import Filter
-from sordino.account.history import flatten, reason_unbounded
+from sordino.account.history import flatten
 from sordino.events import DpEvent, Guarantee, encode
 from sordino.types import BoolArray, FloatArray, IntArray
 
@@ -113,8 +114,7 @@ class Book:
         """
         require_delta(delta)
         _, first, inverse = np.unique(self._keys, return_index=True, return_inverse=True)
-        plain = all(gaussian.separation(flatten(event)) is not None for event in self._events(extra))
-        if plain and accountant in ("pld", "exact") and len(first) > _PRICED_ONE_BY_ONE:
+        if self._plain(extra) and accountant in ("pld", "exact") and len(first) > _PRICED_ONE_BY_ONE:
             return Prices(self._gaussian_sums(delta, extra), "exact")
         if accountant in ("pld", "rdp") and len(first) > _PRICED_ONE_BY_ONE:
             note = "" if accountant == "rdp" else f"shown by rdp: {len(first)} different histories are too many for pld"
@@ -125,6 +125,52 @@ class Book:
         numbers = np.array([epsilon(history, delta, accountant, self.guarantee.adjacency) for history in histories])
         dearest = price(histories[int(np.argmax(numbers))], accountant, self.guarantee.adjacency)
         return Prices(numbers[inverse], dearest.accountant, dearest.note)
+
+    def ceiling(self, delta: float, accountant: str = "pld") -> tuple[int, Curve]:
+        """Returns the client that paid most at δ, and a curve that bounds every client's, at every δ.
+
+        One client's curve does so when its history contains everybody else's (and always for plain Gaussians, whose
+        curves never cross). Otherwise the curve is the upper envelope of all maximal histories.
+        """
+        found = self.prices(delta, accountant)
+        client = int(np.argmax(found.epsilon))
+        mine = self.histories(np.array([client]))[0]
+        adjacency = self.guarantee.adjacency
+        if self._plain(None) or np.isinf(found.epsilon[client]) or (found.note and self._contains_all(client)):
+            return client, price(mine, accountant, adjacency)
+        if found.note:
+            return client, self._envelope(found.note)
+        curves = [
+            price(history, accountant, adjacency) for history in _maximal([group.history for group in self.groups()])
+        ]
+        return client, curves[0] if len(curves) == 1 else _highest(curves)
+
+    def _plain(self, extra: DpEvent | None) -> bool:
+        return all(gaussian.separation(flatten(event)) is not None for event in self._events(extra))
+
+    def _contains_all(self, client: int) -> bool:
+        """Returns whether this client paid for every kind of event at least as often as everybody."""
+        events = sorted(self._events(None), key=str)
+        for start in range(0, len(events), _ORDERS_AT_ONCE):
+            part = events[start : start + _ORDERS_AT_ONCE]
+            marks = {event: np.array([float(event == kind) for kind in part]) for event in events}
+            counts = self._sum(marks, None)
+            if np.any(counts.max(axis=1) > counts[:, client] + 0.5):
+                return False
+        return True
+
+    def _envelope(self, note: str) -> Curve:
+        orders, costs = renyi.MODERN_ORDERS, self._renyi_costs(None)
+        parts = [slice(start, start + _ORDERS_AT_ONCE) for start in range(0, len(orders), _ORDERS_AT_ONCE)]
+        highest = np.concatenate(
+            [self._sum({event: cost[part] for event, cost in costs.items()}, None).max(axis=1) for part in parts]
+        )
+        return Curve(
+            "rdp",
+            lambda delta: renyi.epsilon_modern(orders, highest, delta),
+            lambda epsilon: renyi.delta_modern(orders, highest, epsilon),
+            note,
+        )
 
     def affords(
         self, event: DpEvent, limits: FloatArray, delta: float, accountant: str, headroom: Headroom
@@ -141,10 +187,12 @@ class Book:
         ]
         return np.array(answers, np.bool_)[inverse]
 
-    def admitted(self, event: DpEvent, limits: FloatArray, chosen: Filter) -> BoolArray:
-        """Returns which clients the filter, lowered to each one's limit, still admits with `event`."""
-        adjacency = self.guarantee.adjacency
-        spent = self._sum({kind: np.array([chosen.cost(kind, adjacency)]) for kind in self._events(event)}, event)[0]
+    def admitted(self, chosen: Filter, limits: FloatArray, event: DpEvent | None = None) -> BoolArray:
+        """Returns which clients the filter, lowered to each one's limit, admits, if they also pay for `event`."""
+        adjacency, events = self.guarantee.adjacency, self._events(event)
+        if not events:
+            return np.ones(self.population, np.bool_)
+        spent = self._sum({kind: np.array([chosen.cost(kind, adjacency)]) for kind in events}, event)[0]
         distinct, inverse = np.unique(np.minimum(limits, chosen.epsilon), return_inverse=True)
         capacity = np.array([chosen.lowered(float(limit)).capacity for limit in distinct])[inverse]
         return np.asarray(spent <= capacity * (1 + 1e-12), dtype=np.bool_)
@@ -160,14 +208,10 @@ class Book:
         return gaussian.epsilons_of(np.sqrt(np.maximum(total, 0.0)), delta)
 
     def _renyi_sums(self, delta: float, extra: DpEvent | None) -> FloatArray:
-        orders, adjacency = renyi.MODERN_ORDERS, self.guarantee.adjacency
-        leaves = {event: flatten(event) for event in self._events(extra)}
+        orders, costs = renyi.MODERN_ORDERS, self._renyi_costs(extra)
+        unbounded = {event: np.array([float(np.isinf(cost).any())]) for event, cost in costs.items()}
         # An infinite cost would poison the sums of clients that were left out of it: it is marked apart.
-        unbounded = {event: np.array([float(reason_unbounded(leaf) is not None)]) for event, leaf in leaves.items()}
-        costs = {
-            event: np.zeros_like(orders) if unbounded[event][0] else rdp.divergence(leaf, orders, adjacency)
-            for event, leaf in leaves.items()
-        }
+        costs = {event: np.where(np.isinf(cost), 0.0, cost) for event, cost in costs.items()}
         best = np.full(self.population, np.inf)
         for start in range(0, len(orders), _ORDERS_AT_ONCE):
             part = slice(start, start + _ORDERS_AT_ONCE)
@@ -175,9 +219,13 @@ class Book:
             total = self._sum({event: cost[part] for event, cost in costs.items()}, extra)
             converted = np.maximum(total, 0.0) + np.log1p(-1 / a) - np.log(delta * a) / (a - 1)
             np.minimum(best, converted.min(axis=0), out=best)
-        best[self._sum({event: np.ones(1) for event in leaves}, extra)[0] < 0.5] = 0.0
+        best[self._sum({event: np.ones(1) for event in costs}, extra)[0] < 0.5] = 0.0
         best[self._sum(unbounded, extra)[0] > 0.5] = np.inf
         return np.asarray(np.maximum(best, 0.0), dtype=np.float64)
+
+    def _renyi_costs(self, extra: DpEvent | None) -> dict[DpEvent, FloatArray]:
+        adjacency = self.guarantee.adjacency
+        return {event: rdp.divergence(flatten(event), renyi.MODERN_ORDERS, adjacency) for event in self._events(extra)}
 
     def _sum(self, costs: Mapping[DpEvent, FloatArray], extra: DpEvent | None) -> FloatArray:
         """Returns the sum of the costs that each client paid, `[cost, population]`."""
@@ -206,6 +254,7 @@ class Book:
         return [payment for payments in self._payments.values() for payment in payments]
 
 
+@lru_cache(maxsize=4096)
 def _weight(event: DpEvent) -> NDArray[np.uint64]:
     """Returns the sum of the leaves' hashes, so that composed and separate events weigh the same."""
     total = 0
@@ -215,3 +264,24 @@ def _weight(event: DpEvent) -> NDArray[np.uint64]:
             hashlib.blake2b(name, digest_size=8, person=b"sordino.event").digest(), "little"
         )
     return np.array([total % 2**64], np.uint64)
+
+
+def _maximal(histories: Sequence[Mapping[DpEvent, int]]) -> list[Mapping[DpEvent, int]]:
+    """Returns the histories that no other one contains."""
+    different = [history for place, history in enumerate(histories) if history not in histories[:place]]
+    return [one for one in different if not any(one is not other and _contains(other, one) for other in different)]
+
+
+def _contains(large: Mapping[DpEvent, int], small: Mapping[DpEvent, int]) -> bool:
+    return all(large.get(event, 0) >= count for event, count in small.items())
+
+
+def _highest(curves: Sequence[Curve]) -> Curve:
+    """Returns the upper envelope of several curves."""
+    return Curve(
+        " and ".join(sorted({curve.accountant for curve in curves})),
+        lambda delta: max(curve.epsilon(delta) for curve in curves),
+        lambda epsilon: max(curve.delta(epsilon) for curve in curves),
+        "; ".join(sorted({curve.note for curve in curves} - {""})),
+        "; ".join(sorted({curve.reason for curve in curves if curve.reason})) or None,
+    )

@@ -58,6 +58,9 @@ class Filter(Protocol):
     def lowered(self, epsilon: float) -> Self:
         """Returns the same filter for a stricter ε."""
 
+    def promised(self, delta: float) -> float:
+        """Returns the ε that the filter's capacity promises at another δ."""
+
 
 def admits(filter_: Filter, history: DpEvent | History, adjacency: Adjacency = "add_remove") -> bool:
     """Returns whether the filter admits this history entirely."""
@@ -92,6 +95,9 @@ class GaussianFilter:
 
     def lowered(self, epsilon: float) -> Self:
         return replace(self, epsilon=epsilon)
+
+    def promised(self, delta: float) -> float:
+        return gaussian.epsilon_of(math.sqrt(self.capacity), delta)
 
 
 @dataclass(frozen=True)
@@ -129,6 +135,9 @@ class RdpFilter:
 
     def lowered(self, epsilon: float) -> Self:
         return replace(self, epsilon=epsilon)
+
+    def promised(self, delta: float) -> float:
+        return max(0.0, self.capacity + float(_conversion(np.array([self.order]), delta)[0]))
 
 
 def filter_for(epsilon: float, delta: float, planned: History | DpEvent, adjacency: Adjacency) -> Filter:

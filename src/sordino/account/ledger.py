@@ -262,7 +262,7 @@ class Ledger:
                 continue
             book = self.book(guarantee)
             if (chosen := (filters or {}).get(guarantee)) is not None:
-                over = ~book.admitted(event, limits, chosen)
+                over = ~book.admitted(chosen, limits, event)
             else:
                 over = ~book.affords(event, limits, budget.delta, accountant, self._headroom)
             (capped if secret else barred)[over] = True
@@ -338,7 +338,7 @@ class Ledger:
     def _enter(self, entry: Entry) -> None:
         self._entries[entry.seq] = entry
         for charge in entry.charges:
-            book = self._books.setdefault(charge.guarantee, Book(charge.guarantee, self.population))
+            book = self._books[charge.guarantee] = self.book(charge.guarantee)
             everyone = charge.payers == "eligible"
             book.add(entry.seq, Payment(charge.event, entry.excluded if everyone else entry.participants, everyone))
         if entry.charges:
