@@ -67,7 +67,7 @@ class Dataset:
         if folder is None:
             remedy = self.how_to_get[0].lower() + self.how_to_get[1:].removesuffix(".")
             raise DataError(
-                f"data {self.name!r} is not in {root}: {remedy}, or name another data folder by data.folder or ${VARIABLE}."
+                f"data {self.name!r} is not in {root}: {remedy}, or name another folder by data.folder or ${VARIABLE}."
             )
         return self.read(folder, **options)
 
