@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from sordino.account.budget import Budget
 from sordino.account.certificate import Certificate, certify
+from sordino.account.certificate import Claim as Printed
+from sordino.account.filter import Filter, filter_for
 from sordino.account.ledger import Ledger
-from sordino.errors import BudgetExceeded
-from sordino.events import Charge, Unbounded
-from sordino.mechanism import Claim, Mechanism
-from sordino.mechanisms.setting import Budget
+from sordino.errors import BudgetExceeded, RecipeError
+from sordino.events import Charge, Guarantee, Unbounded
+from sordino.mechanism import Mechanism, Turn
+from sordino.stages import Released
 from sordino.types import BoolArray, IntArray
 
 
-@dataclass
+@dataclass(frozen=True)
+class Eligible:
+    """Who may be selected, and who is left out for reasons that everybody can compute."""
+
+    allowed: BoolArray
+    excluded: IntArray
+
+
+@dataclass(frozen=True)
 class Books:
     """Charges one run to one ledger.
 
@@ -28,8 +41,102 @@ class Books:
 
     ledger: Ledger
     run: str
-    budget: Budget
     mechanism: Mechanism
-    repeatable: bool
+    delta: float
+    epsilon: float | None = None
+    """The budget; None binds nobody."""
+    accountant: str = "pld"
     minimum: int = 1
-    rounds: dict[int, int] = field(default_factory=dict)
+    """Fewest clients that must be able to pay for the next release."""
+    repeatable: bool = True
+    """Whether a round that is played again releases the same bits (seeded simulation)."""
+    fingerprint: str = ""
+    filters: Mapping[Guarantee, Filter] = field(default_factory=dict)
+    """For mechanisms that choose noise from releases: what admits each release instead of a price."""
+
+    def eligible(self, charges: Sequence[Charge], present: BoolArray) -> Eligible:
+        """Returns who can pay for a release.
+
+        Raises:
+            BudgetExceeded: too few can; nothing may be broadcast.
+        """
+        allowed, barred = present.copy(), ~present
+        if self.epsilon is not None:
+            binding = [c.guarantee for c in charges if not isinstance(c.event, Unbounded)]
+            budget = Budget(self.epsilon, self.delta)
+            payers = self.ledger.affordable(charges, budget, self.accountant, binding, self.filters)
+            allowed &= payers.allowed & self._claim_allows()
+            barred |= payers.barred
+        if present.any() and allowed.sum() < self.minimum:
+            raise BudgetExceeded(
+                f"budget.epsilon = {self.epsilon:g} lets {allowed.sum()} clients pay for another release and "
+                f"{self.minimum} are needed: raise budget.epsilon, lower run.rounds or add noise"
+            )
+        return Eligible(allowed, np.flatnonzero(barred))
+
+    def reserve(self, round_: int, cohort: IntArray, charges: Sequence[Charge], eligible: Eligible) -> int:
+        """Writes the cost of a release down, durably, before it happens."""
+        return self.ledger.reserve(
+            self.run, round_, cohort, charges, eligible.excluded, self.repeatable, self.fingerprint
+        )
+
+    def settle(self, reservation: int, senders: IntArray, charges: Sequence[Charge], released: Released | None) -> None:
+        """Writes down what was really released, and by whom."""
+        bits = released.mean.numpy().tobytes() if released is not None else b""
+        digest = hashlib.blake2b(bits, digest_size=16).hexdigest()
+        self.ledger.settle(reservation, charges, senders, digest)
+
+    def spent(self) -> dict[str, float | None]:
+        """Returns the worst client's ε by `unit/observer`; None where nothing bounds it."""
+        out: dict[str, float | None] = {}
+        for guarantee in self.ledger.guarantees:
+            worst = float(self.ledger.book(guarantee).prices(self.delta, self.accountant).epsilon.max())
+            out[f"{guarantee.unit}/{guarantee.observer}"] = worst if math.isfinite(worst) else None
+        return out
+
+    def certificate(self, stopped: str | None = None) -> Certificate:
+        """Returns everything that the run and its ledger can promise."""
+        return certify(
+            self.ledger,
+            self.delta,
+            claims=self._claims(),
+            budget=Budget(self.epsilon, self.delta) if self.epsilon is not None else None,
+            filters=self.filters,
+            # such an end depends on coins that an outsider must not see (docs/accounting.md)
+            stopped_by_participation=stopped == "budget" and bool(np.ptp(self.ledger.participations)),
+            accountant=self.accountant,
+            simulation=self.repeatable,
+        )
+
+    def _claims(self) -> dict[Guarantee, Printed]:
+        claim, times = self.mechanism.claim, int(self.ledger.participations.max())
+        if claim is None or not times:
+            return {}
+        told = Printed(claim.epsilon(times, self.delta), claim.formula)
+        return dict.fromkeys(self.ledger.guarantees, told)
+
+    def _claim_allows(self) -> BoolArray:
+        """Returns whose claimed ε would still be in budget after one more participation."""
+        times = self.ledger.participations
+        if self.mechanism.claim is None or self.epsilon is None:
+            return np.ones(len(times), bool)
+        counts, where = np.unique(times, return_inverse=True)
+        claims = [self.mechanism.claim.epsilon(int(n) + 1, self.delta) for n in counts]
+        return (np.array(claims) <= self.epsilon * (1 + 1e-9))[where]
+
+
+def filters_for(mechanism: Mechanism, turn: Turn, epsilon: float | None, delta: float) -> dict[Guarantee, Filter]:
+    """Returns the filters of an adaptive mechanism, fixed by its first quote; none where the schedule is fixed.
+
+    Raises:
+        RecipeError: a filter needs a budget to hold to.
+    """
+    if not mechanism.adaptive:
+        return {}
+    if epsilon is None:
+        raise RecipeError("budget.epsilon is missing: a mechanism that adapts its noise needs a budget to hold it to")
+    return {
+        charge.guarantee: filter_for(epsilon, delta, charge.event, charge.guarantee.adjacency)
+        for charge in mechanism.quote(turn)
+        if not isinstance(charge.event, Unbounded)
+    }

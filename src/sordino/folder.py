@@ -19,6 +19,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
+from sordino.account.certificate import Certificate
 from sordino.errors import RecipeError
 from sordino.layout import Layout
 from sordino.mechanism import Knobs
@@ -101,9 +102,9 @@ class RunFolder:
         tensors = {name: tensor.clone() for name, tensor in layout.unflatten(weights).items()}
         self._replace("model.safetensors", save(tensors))
 
-    def save_certificate(self, certificate: Any) -> None:
+    def save_certificate(self, certificate: Certificate) -> None:
         """Writes the certificate."""
-        self._replace("certificate.json", (json.dumps(certificate, indent=2) + "\n").encode())
+        self._replace("certificate.json", certificate.to_json().encode())
 
     def log(self, metrics: Mapping[str, Any]) -> None:
         """Appends one line of metrics."""

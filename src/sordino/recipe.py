@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sordino.errors import RecipeError
 from sordino.mechanisms import MECHANISMS
+from sordino.mechanisms.setting import Options
 
 
 class Section(BaseModel):
@@ -31,7 +32,6 @@ class DataSection(Section):
     normalise: Literal["auto", "none", "centre", "unit", "standard"] = Field(
         "auto", description="scaling of each record by itself: `auto` standardises images and leaves tables alone"
     )
-    normalise: str = Field("auto", description="how inputs are scaled, without private statistics: see docs/data.md")
     public_fraction: float = Field(0.0, ge=0, lt=1, description="share of records set aside as public (validation)")
 
 
@@ -162,10 +162,13 @@ class LedgerSection(Section):
     federation: str | None = Field(None, description="name of the federation whose clients pay (default: the data's)")
 
 
-MechanismSection = Annotated[
-    Union[tuple(entry.options for entry in MECHANISMS.values())],  # noqa: UP007
-    Field(discriminator="name", description="mechanism and its own settings: see `sordino mechanisms`"),
-]
+if TYPE_CHECKING:
+    MechanismSection = Options
+else:
+    MechanismSection = Annotated[
+        Union[tuple(entry.options for entry in MECHANISMS.values())],  # noqa: UP007
+        Field(discriminator="name", description="mechanism and its own settings: see `sordino mechanisms`"),
+    ]
 
 
 class Recipe(Section):

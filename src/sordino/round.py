@@ -72,7 +72,7 @@ def play(stage: Stage, turn: Turn, public: Mapping[str, float]) -> Played:
         charges = mechanism.quote(turn)
         present = stage.dropout.joined(turn, stage.federation.population)
         eligible = stage.books.eligible(charges, present)
-        cohort = mechanism.selector.select(turn, eligible)
+        cohort = mechanism.selector.select(turn, eligible.allowed)
         turn = replace(turn, cohort=cohort)
         vanished = stage.dropout.draw(turn, cohort)
     with watch("reserve"):
@@ -93,7 +93,7 @@ def play(stage: Stage, turn: Turn, public: Mapping[str, float]) -> Played:
     with watch("release"):
         released = mechanism.perturber.release(summed, turn)
     with watch("settle"):
-        stage.books.settle(reservation, senders, mechanism.quote(turn))
+        stage.books.settle(reservation, senders, mechanism.quote(turn), released)
     with watch("adapt"):
         weights, knobs = stage.server.apply(turn.weights, released.mean, turn.knobs)
         knobs = mechanism.adapter.adapt(replace(turn, weights=weights, knobs=knobs), released, public)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 
 from sordino import recipe as recipes
+from sordino._version import __version__
 from sordino.account.certificate import Certificate
+from sordino.account.ledger import Ledger
 from sordino.assemble import Cast, assemble
-from sordino.books import Books, books
+from sordino.books import Books, Eligible, filters_for
 from sordino.data.federation import Federation
-from sordino.events import Charge
 from sordino.errors import BudgetExceeded, ProtocolError, RecipeError
+from sordino.events import Charge
 from sordino.folder import Checkpoint, RunFolder
 from sordino.mechanism import Turn
 from sordino.randomness import Streams
@@ -39,7 +44,7 @@ class Outcome:
     rounds: int
     stopped: str
     accuracy: float | None
-    loss: float
+    loss: float | None
     seconds: float
     certificate: Certificate
     simulation: bool
@@ -55,7 +60,7 @@ class Outcome:
             "why": self.why,
             "test": {"accuracy": self.accuracy, "loss": self.loss},
             "seconds": round(self.seconds, 3),
-            "certificate": self.certificate.to_json(),
+            "certificate": [asdict(entry) for entry in self.certificate.entries],
             "simulation": self.simulation,
         }
 
@@ -92,12 +97,13 @@ def run(
         _same(recipe, folder)
     cast = assemble(recipe, model, federation)
     if not started:
+        _refuse_if_spent(recipe, cast)
         folder.create(recipes.dump(recipe), {"run": f"{folder.path.name}-{secrets.token_hex(4)}", "simulation": True})
-    with books(recipe, cast, folder) as open_books:
-        last = _rounds(recipe, cast, folder, open_books, watcher or (lambda metrics: None))
-        certificate = open_books.certificate()
+    with _books(recipe, cast, recipe.ledger.path or folder.ledger, folder.facts()["run"]) as books:
+        last = _rounds(recipe, cast, folder, books, watcher or (lambda metrics: None))
+        certificate = books.certificate(last.stopped)
     folder.save_model(cast.layout, last.weights)
-    folder.save_certificate(certificate.to_json())
+    folder.save_certificate(certificate)
     loss, accuracy = cast.evaluate(last.weights)
     return Outcome(
         folder=folder.path,
@@ -159,10 +165,41 @@ def _opened(stage: Stage, turn: Turn) -> Checkpoint:
     if stage.mechanism.opening is not None:
         charges = tuple(Charge(guarantee, event) for guarantee, event in stage.mechanism.opening.price())
         everyone = np.arange(stage.federation.population)
-        reservation = stage.books.reserve(0, everyone, charges, np.ones(len(everyone), bool))
+        nobody = Eligible(np.ones(len(everyone), bool), np.empty(0, np.int64))
+        reservation = stage.books.reserve(0, everyone, charges, nobody)
         knobs |= stage.mechanism.opening.open(stage.federation, turn)
-        stage.books.settle(reservation, everyone, charges)
+        stage.books.settle(reservation, everyone, charges, None)
     return Checkpoint(0, turn.weights, knobs, {})
+
+
+@contextmanager
+def _books(recipe: Recipe, cast: Cast, path: Path, run_id: str) -> Iterator[Books]:
+    """Opens a ledger for the run to charge, and closes it again."""
+    limits, federation = recipe.budget, cast.federation
+    name = recipe.ledger.federation or federation.name
+    first = Turn(1, cast.weights, cast.mechanism.adapter.start(), Streams(recipe.run.seed), ClientStore())
+    digest = hashlib.blake2b(recipes.dump(recipe).encode(), digest_size=16).hexdigest()
+    with Ledger.open(path, name, federation.population, create=True, delta=limits.delta) as ledger:
+        yield Books(
+            ledger,
+            run_id,
+            cast.mechanism,
+            delta=limits.delta,
+            epsilon=limits.epsilon,
+            accountant=limits.accountant,
+            minimum=limits.minimum_clients,
+            repeatable=True,
+            fingerprint=f"{__version__}/{digest}",
+            filters=filters_for(cast.mechanism, first, limits.epsilon, limits.delta),
+        )
+
+
+def _refuse_if_spent(recipe: Recipe, cast: Cast) -> None:
+    """Raises BudgetExceeded when nobody could pay for the first release, before anything is written."""
+    turn = Turn(1, cast.weights, cast.mechanism.adapter.start(), Streams(recipe.run.seed), ClientStore())
+    shared = recipe.ledger.path if recipe.ledger.path and recipe.ledger.path.exists() else None
+    with TemporaryDirectory() as aside, _books(recipe, cast, shared or Path(aside) / "ledger.db", "") as books:
+        books.eligible(cast.mechanism.quote(turn), np.ones(cast.federation.population, bool))
 
 
 def _fresh(recipe: Recipe) -> Path:

@@ -1,5 +1,5 @@
 """The command line: `sordino`."""
 
-from sordino.cli.app import app, main
+from sordino.cli.app import main
 
-__all__ = ["app", "main"]
+__all__ = ["main"]

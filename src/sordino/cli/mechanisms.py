@@ -3,24 +3,69 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 from rich.console import Console
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from sordino.data.federation import Federation
+    from sordino.mechanism import Mechanism
+    from sordino.types import Mode, Observer
+
+_COLUMNS = ("mechanism", "mode", "unit", "trust", "server", "outsider", "summary")
 
 
 def mechanisms(
     as_json: Annotated[bool, typer.Option("--json", help="print a JSON list")] = False,
 ) -> None:
     """List the mechanisms: unit, trust, observers and status, in each mode."""
+    from sordino.data.make import federate
     from sordino.mechanisms import MECHANISMS
+    from sordino.types import Mode
 
-    rows = [row for name, entry in MECHANISMS.items() for row in entry.rows(name)]
+    federation = federate()
+    rows = [_row(name, mode, federation) for name in MECHANISMS for mode in get_args(Mode)]
     if as_json:
         print(json.dumps(rows, indent=2))
         return
-    table = Table("mechanism", "mode", "unit", "trust", "server", "outsider", "what it does", pad_edge=False)
+    table = Table(*_COLUMNS, pad_edge=False)
     for row in rows:
-        table.add_row(*(row[column] for column in ("name", "mode", "unit", "trust", "server", "outsider", "summary")))
+        table.add_row(*(row[column] for column in _COLUMNS), end_section=row["mode"] == "faithful")
     Console().print(table)
+
+
+def _row(name: str, mode: Mode, federation: Federation) -> dict[str, str]:
+    """Describes a mechanism by composing it for the embedded default and asking it for a quote."""
+    from sordino.assemble import assemble
+    from sordino.mechanisms import MECHANISMS
+    from sordino.recipe import validate
+
+    mechanism = assemble(validate({"mechanism": {"name": name, "mode": mode}}), federation=federation).mechanism
+    return {
+        "mechanism": name,
+        "mode": mode,
+        "unit": mechanism.unit,
+        "trust": mechanism.trust,
+        "server": _status(mechanism, "server"),
+        "outsider": _status(mechanism, "outsider"),
+        "summary": MECHANISMS[name].summary,
+    }
+
+
+def _status(mechanism: Mechanism, observer: Observer) -> str:
+    """Returns what is promised against an observer: the adjacency when certified, else what there is instead."""
+    import torch
+
+    from sordino.events import Unbounded
+    from sordino.mechanism import Turn
+    from sordino.randomness import Streams
+    from sordino.store import ClientStore
+
+    turn = Turn(1, torch.zeros(1), mechanism.adapter.start(), Streams(0), ClientStore())
+    seen = {charge.guarantee: charge.event for charge in mechanism.quote(turn)}
+    for guarantee, event in seen.items():
+        if guarantee.observer == observer and not isinstance(event, Unbounded):
+            return f"certified ({guarantee.adjacency})"
+    return "claimed-only" if mechanism.claim else "unprotected"

@@ -40,7 +40,7 @@ class RoundProgress:
 
     def show(self, metrics: Mapping[str, Any]) -> None:
         """Moves the bar to the round of these metrics."""
-        fields = {"epsilon": self._spent(metrics.get("epsilon") or {})}
+        fields: dict[str, Any] = {"epsilon": self._spent(metrics.get("epsilon") or {})}
         if metrics.get("accuracy") is not None:
             fields["accuracy"] = f"{metrics['accuracy']:.1%}"
         self._bar.update(self._task, completed=metrics["round"], **fields)

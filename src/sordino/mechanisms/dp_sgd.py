@@ -86,6 +86,7 @@ def compose(options: DpSgd, setting: Setting) -> Mechanism:
         else Sampled("record", tolerance=setting.tolerance, sampling_rate=rate),
         aggregator=PlainSum(records * rate, None if central else setting.tolerance),
         adapter=Steady(options.clip_norm, multiplier),
+        server_learning_rate=2.0,
     )
 
 

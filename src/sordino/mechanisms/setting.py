@@ -22,6 +22,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    name: str = Field("", description="the mechanism's name")
     mode: Mode = Field("certified", description="`certified`: provable; `faithful`: as printed in the paper")
     clip_norm: float = Field(1.0, gt=0, description="bound on what one unit contributes")
     noise_multiplier: float | None = Field(
@@ -76,7 +77,7 @@ class Setting:
 
     def _histories(self, price: Callable[[float], Prices]) -> list[tuple[Callable[[float], dict[DpEvent, int]], Any]]:
         """Returns, for each bounded guarantee, the history of the worst client as a function of the multiplier."""
-        out = []
+        out: list[tuple[Callable[[float], dict[DpEvent, int]], Any]] = []
         for place, (guarantee, event) in enumerate(price(1.0)):
             if isinstance(event, Unbounded):
                 continue

@@ -1,0 +1,85 @@
+"""Recipes: what is wrong is said in one sentence that names the field and the remedy."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from sordino import recipe as recipes
+from sordino.errors import RecipeError
+from sordino.mechanisms import MECHANISMS
+
+RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("**/*.toml"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("mechanism.clip_nrom=1", "did you mean mechanism.clip_norm"),
+        ("mechanism.name=dp_sdg", "choose one of"),
+        ("mechanism.clip_norm=-1", "mechanism.clip_norm"),
+        ("mechanism.clip_norm=nan", "mechanism.clip_norm"),
+        ("budget.delta=1", "budget.delta"),
+        ("budget.epsilon=0", "budget.epsilon"),
+        ("bugdet.epsilon=1", "did you mean budget"),
+        ("select.kind=poisson", "select.rate"),
+        ("select.kind=fixed", "select.size"),
+        ("dropout.rate=1.0", "dropout.rate"),
+        ("run.rounds=0", "run.rounds"),
+        ("run.rounds=many", "run.rounds"),
+        ("nonsense", "section.field=value"),
+        ("data=5", "section.field=value"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_remedy(setting, says):
+    with pytest.raises(RecipeError) as error:
+        recipes.read(None, [setting])
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_steps_and_epochs_exclude_each_other():
+    with pytest.raises(RecipeError, match="set one of them"):
+        recipes.read(None, ["train.steps=3", "train.epochs=2"])
+
+
+def test_a_missing_or_broken_file_is_named(tmp_path):
+    with pytest.raises(RecipeError, match=r"nowhere\.toml"):
+        recipes.read(tmp_path / "nowhere.toml")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[run\nrounds = 3")
+    with pytest.raises(RecipeError, match=r"broken\.toml is not valid TOML"):
+        recipes.read(broken)
+
+
+def test_settings_win_over_the_file_and_values_are_toml(tmp_path):
+    path = tmp_path / "own.toml"
+    path.write_text("[run]\nrounds = 3\n[model]\nname = 'mlp'\n")
+    chosen = recipes.read(path, ["run.rounds=7", "model.hidden=[8, 4]", "data.name=digits"])
+    assert (chosen.run.rounds, chosen.model.hidden, chosen.model.name) == (7, (8, 4), "mlp")
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_shipped_recipe_is_valid_and_survives_a_round_trip(path, tmp_path):
+    chosen = recipes.read(path)
+    again = tmp_path / "again.toml"
+    again.write_text(recipes.dump(chosen))
+    assert recipes.read(again) == chosen
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_mechanism_documents_its_settings(name):
+    for field, about in MECHANISMS[name].options.model_fields.items():
+        assert field == "name" or about.description, field
+    assert recipes.read(None, [f"mechanism.name={name}", "mechanism.mode=faithful"]).mechanism.mode == "faithful"
+
+
+def test_every_section_documents_its_settings():
+    for section, about in recipes.Recipe.model_fields.items():
+        if section != "mechanism":
+            for field, description in about.annotation.model_fields.items():
+                assert description.description, f"{section}.{field}"
+
+
+def test_the_dump_is_toml():
+    assert tomllib.loads(recipes.dump(recipes.Recipe()))["data"]["name"] == "digits"
