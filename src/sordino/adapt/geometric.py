@@ -1,0 +1,71 @@
+"""Noise whose variance is a geometric series over the rounds, and its refinement when the loss stops falling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from sordino.adapt.refine import Refit
+from sordino.errors import RecipeError
+from sordino.mechanism import Knobs, Turn, scalar
+from sordino.stages import Released
+
+
+def relative(theta: float, round_: int) -> float:
+    """Returns θ^((m−1)/2): noise of round m over that of the first. Reference: Yuan et al., Eq. (6)."""
+    return math.exp((round_ - 1) / 2 * math.log(theta))
+
+
+@dataclass(frozen=True)
+class Geometric:
+    """The noise multiplier of round m is level · θ^((m−1)/2), for `rounds` rounds.
+
+    With a `refit`, whenever the loss on public data stops falling, the number of rounds M becomes ⌈shrink·M⌉ and the
+    level is found again for the rounds that are left; the run ends with the knob `last_round`.
+
+    **Formal guarantees**: without `refit` the schedule is fixed beforehand. With it, the next noise follows released
+    models and public data, which a privacy filter pays for (`adapt/refine.py`).
+    **Edge cases**: a schedule that would have to end in the past, or has nothing left to spend, ends now; a loss that is
+    not finite has not fallen. θ may lie below, at or above 1.
+    **Reference**: Yuan et al., Eq. (6), §III-D and Theorem 2.
+    """
+
+    clip_norm: float
+    level: float
+    theta: float
+    rounds: int
+    shrink: float = 1.0
+    refit: Refit | None = None
+
+    def start(self) -> Knobs:
+        return {
+            "clip_norm": scalar(self.clip_norm),
+            "noise_multiplier": scalar(self.level),
+            "level": scalar(self.level),
+            "last_round": scalar(self.rounds),
+            "loss": scalar(math.inf),
+            "past": torch.empty(0, dtype=torch.float64),
+        }
+
+    def adapt(self, turn: Turn, released: Released, public: Mapping[str, float]) -> Knobs:
+        knobs = {**turn.knobs, "past": torch.cat([turn.knobs["past"], turn.knobs["noise_multiplier"].reshape(1)])}
+        if self.refit is not None:
+            knobs |= self._refined(turn, knobs["past"].tolist(), public)
+        following = float(knobs["level"]) * relative(self.theta, turn.round_ + 1)
+        return {**knobs, "noise_multiplier": scalar(following)}
+
+    def _refined(self, turn: Turn, past: list[float], public: Mapping[str, float]) -> Knobs:
+        if "loss" not in public:
+            raise RecipeError("mechanism.refine watches the loss on public data: set data.public_fraction, e.g. 0.1")
+        seen = {"loss": scalar(public["loss"])}
+        if public["loss"] < turn.knob("loss"):
+            return seen
+        last = max(turn.round_, math.ceil(round(self.shrink * turn.knob("last_round"), 9)))
+        shape = [relative(self.theta, m) for m in range(turn.round_ + 1, last + 1)]
+        level = self.refit.level(past, shape) if self.refit is not None and shape else None
+        if level is None:
+            return {**seen, "last_round": scalar(turn.round_)}
+        return {**seen, "last_round": scalar(last), "level": scalar(level)}

@@ -1,0 +1,42 @@
+"""Bounds component by component, in units that were released before: a ball or a box around w_0, scaled."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from sordino.bound.l2 import clip_rows
+from sordino.mechanism import Turn
+from sordino.stages import Bounded, Update
+
+Shape = Literal["ball", "box"]
+
+
+@dataclass(frozen=True)
+class ScaledClip:
+    """Returns u/s with ‖u/s‖₂ ≤ clip_norm, where s are the public `scales` of this turn.
+
+    A `ball` is clipped as a whole. A `box` is first truncated component by component to |u_m| ≤ q_m, with
+    q_m = clip_norm · a_m / √d from the public `amplitude` a of root mean square 1, so that its corner has norm clip_norm.
+
+    **Formal guarantees**: what is returned has L2 norm ≤ clip_norm: sensitivity clip_norm under `zero_out` and
+    `add_remove`, 2·clip_norm under `replace`. The box needs no other scales than the ball: Σ q_m²/s_m² = clip_norm² for
+    s = a (equal split) and for s_m² = a_m·mean(a) (least energy), so the box lies inside the ball, and both are hidden
+    by the same noise. Scales are knobs, made from what was released: given the past they are constants.
+    **Edge cases**: a row that holds NaN, or overflows once scaled, becomes zero; in a box ±∞ is truncated like any value.
+    **Reference**: Xue et al., Eq. (2), with thresholds that are public.
+    """
+
+    shape: Shape = "ball"
+
+    def bound(self, update: Update, turn: Turn) -> Bounded:
+        rows, clip_norm = update.rows, turn.knob("clip_norm")
+        if self.shape == "box":
+            corner = (turn.knobs["amplitude"] * (clip_norm / math.sqrt(rows.shape[1]))).to(rows.dtype)
+            rows = rows.clamp(-corner, corner)
+        scaled, clipped = clip_rows(rows / turn.knobs["scales"].to(rows.dtype), clip_norm)
+        clipped = clipped if self.shape == "ball" else clipped | (rows != update.rows).any(dim=1)
+        return Bounded(update.clients, scaled, torch.ones(len(rows)), clipped)
