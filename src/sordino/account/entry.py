@@ -11,6 +11,8 @@ from typing import Any
 
 from sordino.account.accountant import epsilon
 from sordino.account.cohort import Cohort
+from sordino.account.gaussian import separation
+from sordino.account.history import flatten
 from sordino.account.store import Row
 from sordino.errors import LedgerError
 from sordino.events import Charge, Guarantee, decode, encode
@@ -83,9 +85,18 @@ def settle_row(seq: int, reservation: int, charges: Sequence[Charge], senders: C
 
 
 def costs_of(charges: Sequence[Charge], delta: float) -> list[float | None]:
-    """Returns ε of each charge alone, None when it is infinite."""
-    prices = (epsilon(charge.event, delta, "pld", charge.guarantee.adjacency) for charge in charges)
-    return [cost if math.isfinite(cost) else None for cost in prices]
+    """Returns ε of each charge alone, None when it is infinite.
+
+    Priced by the closed form for plain Gaussians and by Rényi divergences otherwise: these are cheap enough to be asked
+    in every round, and give the same digits on every machine.
+    """
+    return [_cost_of(charge, delta) for charge in charges]
+
+
+def _cost_of(charge: Charge, delta: float) -> float | None:
+    accountant = "rdp" if separation(flatten(charge.event)) is None else "exact"
+    cost = epsilon(charge.event, delta, accountant, charge.guarantee.adjacency)
+    return cost if math.isfinite(cost) else None
 
 
 def normal(charges: Sequence[Charge]) -> tuple[Charge, ...]:
