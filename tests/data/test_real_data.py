@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -93,3 +95,25 @@ def test_public_scales_leave_something_to_learn(name: str, folder: Path) -> None
     train, test = (NORMALISE["auto"](x).flatten(1).numpy() for x in (records.train_x[:5000], records.test_x))
     model = LogisticRegression(max_iter=100, tol=1e-2).fit(train, records.train_y[:5000].numpy())
     assert model.score(test, records.test_y.numpy()) > usual
+
+
+MILLION = """
+import resource, time
+import numpy as np
+from sordino.data import PartitionSettings, federate
+
+start = time.perf_counter()
+federation = federate({name!r}, {folder!r}, PartitionSettings("dirichlet", clients=1_000_000, size=60))
+records = len(federation.gather(np.random.default_rng(0).choice(federation.population, 1000, replace=False)).y)
+print(federation.population, records, time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.parametrize("name", ["fashion-mnist", "cifar10"])
+def test_a_million_clients_start_in_seconds_within_two_gigabytes(name: str, folder: Path) -> None:
+    script = MILLION.format(name=name, folder=str(folder))
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    population, records, seconds, kilobytes = (float(word) for word in answer)
+    assert (population, records) == (1_000_000, 60_000)
+    assert seconds < 30
+    assert kilobytes < 2e6

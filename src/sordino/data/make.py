@@ -9,7 +9,7 @@ from sordino.data.catalogue import DATASETS
 from sordino.data.federation import Federation
 from sordino.data.files import data_folder
 from sordino.data.keyed import key
-from sordino.data.normalise import NORMALISE
+from sordino.data.normalise import scale
 from sordino.data.records import Records, split
 from sordino.data.settings import PartitionSettings, spread
 from sordino.errors import DataError
@@ -50,9 +50,7 @@ def federate(
             nobody holds them, and whatever is computed from them costs no privacy.
         **options: what this data set's reader takes.
     """
-    if normalise not in NORMALISE:
-        raise DataError(f"data.normalise is {normalise!r}: use one of {', '.join(NORMALISE)}.")
-    records, scale = load(name, folder, **options), NORMALISE[normalise]
+    records = load(name, folder, **options)
     kept, aside = split(len(records.train_y), public_fraction, key(seed, "public"), "data.public_fraction")
     whole = not len(aside)  # then nothing need be copied
     train_x, train_y = (records.train_x, records.train_y) if whole else (records.train_x[kept], records.train_y[kept])
@@ -60,12 +58,12 @@ def federate(
     labels = train_y.numpy() if records.classes else None
     return Federation(
         name,
-        scale(train_x),
+        scale(train_x, normalise),
         train_y,
-        scale(records.test_x),
+        scale(records.test_x, normalise),
         records.test_y,
         records.classes,
         spread(partition or PartitionSettings(), labels, owners, len(train_y), seed),
-        None if whole else scale(records.train_x[aside]),
+        None if whole else scale(records.train_x[aside], normalise),
         None if whole else records.train_y[aside],
     )

@@ -37,8 +37,8 @@ def cifar10(folder: Path) -> Records:
 
 def _join(folder: Path, names: tuple[str, ...]) -> tuple[Tensor, Tensor]:
     batches = [_read(folder, name) for name in names]
-    x = torch.cat([pixels(raw) for raw, _ in batches])
-    return x, torch.from_numpy(np.concatenate([labels for _, labels in batches]))
+    raw = np.concatenate([images for images, _ in batches])
+    return pixels(np.ascontiguousarray(raw)), torch.from_numpy(np.concatenate([labels for _, labels in batches]))
 
 
 def _read(folder: Path, name: str) -> Batch:
