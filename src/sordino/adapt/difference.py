@@ -14,8 +14,8 @@ from sordino.stages import Released
 class ReleasedDifference:
     """D follows the distance between a client's last two *messages*, with the noise's known share taken out.
 
-    For clients that took part before, ‖y_t − y_{t−1}‖² exceeds ‖u_t − u_{t−1}‖² by the noise's energy, which is public, so
-    the difference estimates the latter without bias. The mean over the cohort is smoothed with weight `obsolete` (γ),
+    For clients that took part before, ‖y_t − y_{t−1}‖² exceeds ‖u_t − u_{t−1}‖² by the noise's energy, which is public,
+    so what is left estimates the latter without bias. The mean over the cohort is smoothed with weight `obsolete` (γ),
     and D = headroom · √(smoothed) / clip_norm, between `least` and 1. With γ = 0 D is constant.
 
     **Formal guarantees**: post-processing of released messages: free.

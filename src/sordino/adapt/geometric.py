@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import torch
 
 from sordino.adapt.refine import Refit
-from sordino.errors import RecipeError
 from sordino.mechanism import Knobs, Turn, scalar
 from sordino.stages import Released
 
@@ -28,8 +27,8 @@ class Geometric:
 
     **Formal guarantees**: without `refit` the schedule is fixed beforehand. With it, the next noise follows released
     models and public data, which a privacy filter pays for (`adapt/refine.py`).
-    **Edge cases**: a schedule that would have to end in the past, or has nothing left to spend, ends now; a loss that is
-    not finite has not fallen. θ may lie below, at or above 1.
+    **Edge cases**: a schedule that would have to end in the past, or has nothing left to spend, ends now; a loss that
+    is not finite has not fallen; a round that nobody scored changes nothing. θ may lie below, at or above 1.
     **Reference**: Yuan et al., Eq. (6), §III-D and Theorem 2.
     """
 
@@ -59,7 +58,7 @@ class Geometric:
 
     def _refined(self, turn: Turn, past: list[float], public: Mapping[str, float]) -> Knobs:
         if "loss" not in public:
-            raise RecipeError("mechanism.refine watches the loss on public data: set data.public_fraction, e.g. 0.1")
+            return {}
         seen = {"loss": scalar(public["loss"])}
         if public["loss"] < turn.knob("loss"):
             return seen

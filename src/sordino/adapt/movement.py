@@ -21,7 +21,7 @@ class Movement:
 
     A released component is signal plus noise of a known variance n_m², so mean_m² − n_m² estimates the signal's energy
     without bias. It is smoothed over rounds (`decay`), negative estimates count as nothing, and a public floor of
-    `floor` times the noise's own energy is added: what is far below the noise cannot be told apart and is treated alike.
+    `floor` times the noise's own size is added: what is far below the noise cannot be told apart and is treated alike.
     Amplitudes are normalised to root mean square 1, so that clip_norm keeps its meaning.
 
     `equal`: s = a, each component's noise in proportion to its amplitude. `least_energy`: s_m² = a_m · mean(a), which

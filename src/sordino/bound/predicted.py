@@ -1,4 +1,4 @@
-"""Truncation around w_0 by thresholds that each client predicts from its own last step (component_adaptive, faithful)."""
+"""Truncation around w_0 by thresholds that each client predicts from its own steps (component_adaptive, faithful)."""
 
 from __future__ import annotations
 

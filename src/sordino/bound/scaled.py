@@ -20,13 +20,13 @@ class ScaledClip:
     """Returns u/s with ‖u/s‖₂ ≤ clip_norm, where s are the public `scales` of this turn.
 
     A `ball` is clipped as a whole. A `box` is first truncated component by component to |u_m| ≤ q_m, with
-    q_m = clip_norm · a_m / √d from the public `amplitude` a of root mean square 1, so that its corner has norm clip_norm.
+    q_m = clip_norm · a_m / √d from the public `amplitude` a of root mean square 1: its corner has norm clip_norm.
 
     **Formal guarantees**: what is returned has L2 norm ≤ clip_norm: sensitivity clip_norm under `zero_out` and
     `add_remove`, 2·clip_norm under `replace`. The box needs no other scales than the ball: Σ q_m²/s_m² = clip_norm² for
     s = a (equal split) and for s_m² = a_m·mean(a) (least energy), so the box lies inside the ball, and both are hidden
     by the same noise. Scales are knobs, made from what was released: given the past they are constants.
-    **Edge cases**: a row that holds NaN, or overflows once scaled, becomes zero; in a box ±∞ is truncated like any value.
+    **Edge cases**: a row that holds NaN, or overflows once scaled, becomes zero; in a box ±∞ is truncated too.
     **Reference**: Xue et al., Eq. (2), with thresholds that are public.
     """
 

@@ -1,6 +1,16 @@
 """Mechanisms: one small file each, a composition of parts."""
 
-from sordino.mechanisms import dp_fedavg, dp_fedavg_adaptive, dp_sgd, fed_ldp, fedavg, laplace
+from sordino.mechanisms import (
+    component_adaptive,
+    dp_fedavg,
+    dp_fedavg_adaptive,
+    dp_sgd,
+    fed_cad,
+    fed_ldp,
+    fedavg,
+    geometric,
+    laplace,
+)
 from sordino.mechanisms.setting import Entry
 
 MECHANISMS: dict[str, Entry] = {
@@ -10,5 +20,8 @@ MECHANISMS: dict[str, Entry] = {
     "dp_fedavg": dp_fedavg.ENTRY,
     "dp_fedavg_adaptive": dp_fedavg_adaptive.ENTRY,
     "dp_sgd": dp_sgd.ENTRY,
+    "component_adaptive": component_adaptive.ENTRY,
+    "fed_cad": fed_cad.ENTRY,
+    "geometric": geometric.ENTRY,
 }
 """Every mechanism by name."""

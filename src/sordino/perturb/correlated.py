@@ -30,8 +30,8 @@ class CorrelatedNoise:
     2·a_t·C away. f_t is independent of everything earlier and has standard deviation a_t·σ·C. So, given the past, each
     participation is one Gaussian of multiplier σ (`zero_out`) or σ/2 (`replace`), and they compose adaptively; the
     randomness of local training is the same in both worlds and can be conditioned on. D_t may follow earlier releases.
-    **Edge cases**: a client without memory sends fresh noise alone (r = 0), which costs the same; a message whose memory
-    was lost is followed by one more such release; with D = 1 this is `LocalGaussian` to the bit.
+    **Edge cases**: a client without memory, or that lost it, sends fresh noise alone (r = 0), which costs the same;
+    with D = 1 this is `LocalGaussian` to the bit.
     **Reference**: Fed-CAD, Algorithm 1, lines 14 to 18 and 25; Bao et al. (2021), "CGM".
     """
 

@@ -15,9 +15,9 @@ from sordino.types import IntArray
 class Scaled:
     """Lets `inner` hide contributions in units of the public `scales` s, and multiplies the released mean by s.
 
-    **Formal guarantees**: those of `inner`, at its price, whatever its trust: contributions are bounded in the same units
-    (`bound/scaled.py`), s is fixed by earlier releases, and multiplying by it is post-processing. In model units the
-    noise on component m has standard deviation s_m · noise_multiplier · clip_norm.
+    **Formal guarantees**: those of `inner`, at its price, whatever its trust: contributions are bounded in the same
+    units (`bound/scaled.py`), s is fixed by earlier releases, and multiplying by it is post-processing. In model units
+    the noise on component m has standard deviation s_m · noise_multiplier · clip_norm.
     **Edge cases**: messages travel in scaled units; only the mean is scaled back.
     """
 

@@ -19,9 +19,9 @@ from sordino.types import Adjacency, IntArray
 class WeightedGaussian:
     """Sends weight · (row + noise), with noise of `Bounded.spread`, or else of noise_multiplier · clip_norm.
 
-    **Formal guarantees**: unit client, trust local. Where `proves_nothing` says why (noise scales that depend on private
-    data), the price is `Unbounded`. Otherwise what a client has to say has norm ≤ clip_norm, weights are public, and a
-    participation costs one Gaussian of noise_multiplier (`zero_out`), or of half of it (`replace`).
+    **Formal guarantees**: unit client, trust local. Where `proves_nothing` says why (noise scales that depend on
+    private data), the price is `Unbounded`. Otherwise what a client has to say has norm ≤ clip_norm, weights are
+    public, and a participation costs one Gaussian of noise_multiplier (`zero_out`), or of half of it (`replace`).
     **Edge cases**: the released noise level is the root mean square over components; an empty cohort releases zeros.
     """
 
