@@ -384,6 +384,15 @@ def test_own_files_must_be_named_and_exist(tmp_path: Path) -> None:
             load(name, tmp_path, file="nowhere")
 
 
+def test_own_files_are_looked_for_here_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder" / "mine.csv").write_text("a,label\n1,0\n")
+    assert load("csv", tmp_path / "folder", file="mine.csv", test=0.0).train_x.tolist() == [[1.0]]
+    (tmp_path / "mine.csv").write_text("a,label\n2,0\n")
+    assert load("csv", tmp_path / "folder", file="mine.csv", test=0.0).train_x.tolist() == [[2.0]]
+
+
 def test_npz_arrays_have_their_roles(tmp_path: Path) -> None:
     x, y = RNG.integers(0, 256, (10, 1, 4, 4)).astype(np.uint8), np.arange(10) % 3
     np.savez(tmp_path / "a.npz", x=x, y=y, client=np.arange(10) % 2, test_x=x[:2], test_y=y[:2])

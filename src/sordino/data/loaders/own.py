@@ -33,8 +33,8 @@ def own_csv(
     """Reads a CSV file with a header. Features are taken as they are: scale them with public constants.
 
     Args:
-        folder: the data folder, to which `file` is relative.
-        file: the file.
+        folder: the data folder.
+        file: the file, as seen from the current folder, else from the data folder.
         label: the column to predict: classes 0, 1, …, or `class_names`, or any number for regression.
         client: the column that names the owner of each record, if there is one.
         drop: columns to leave out.
@@ -42,7 +42,7 @@ def own_csv(
         classes: number of classes; 0 for regression; by default regression if any target is not a whole number.
         test: share of records set aside for testing (the same in every run).
     """
-    path = folder / file
+    path = _place(folder, file)
     table = rows(path, comment="\0")
     header = next(table, None)
     if header is None:
@@ -70,7 +70,7 @@ def own_npz(folder: Path, file: str | os.PathLike[str], classes: int | None = No
     Integer `y` are classes, float `y` are regression targets. Images as bytes (uint8) are scaled to [0, 1]; other
     numbers are taken as they are. Without `test_x`, a share `test` is set aside (the same in every run).
     """
-    path = folder / file
+    path = _place(folder, file)
     arrays = _arrays(path)
     for name in ("x", "y", *(["test_y"] if "test_x" in arrays else [])):
         if name not in arrays:
@@ -86,6 +86,11 @@ def own_npz(folder: Path, file: str | os.PathLike[str], classes: int | None = No
         return Records(x, y, test_x, test_y, known, owners)
     known = count_classes(y) if classes is None else classes
     return hold_out(Records(x, y, x[:0], y[:0], known, owners), test, "own")
+
+
+def _place(folder: Path, file: str | os.PathLike[str]) -> Path:
+    here = Path(file).expanduser()
+    return folder / here if (folder / here).is_file() and not here.is_file() else here
 
 
 def _target(row: Row, index: int, name: str, class_names: Sequence[str]) -> float:
