@@ -1,0 +1,1 @@
+"""Secure sums: the server learns the total and nothing else, whoever drops out."""

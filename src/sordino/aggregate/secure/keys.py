@@ -1,0 +1,99 @@
+"""Keys of one client in one secure sum: who it is, whom it shares secrets with, and what it derives from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from sordino.aggregate.secure.errors import BadSignature, KeySwapped, ShareRejected
+
+KEY = 32
+SIGNATURE = 64
+TAG = 16
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A long-lived signing key. Its public half is what is registered."""
+
+    private: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate, repr=False)
+
+    @property
+    def public(self) -> bytes:
+        """The 32 bytes to register."""
+        return self.private.public_key().public_bytes_raw()
+
+    def sign(self, message: bytes) -> bytes:
+        """Returns the 64-byte signature."""
+        return self.private.sign(message)
+
+
+def verify(public: bytes, signature: bytes, message: bytes, sender: int) -> None:
+    """Raises `BadSignature` unless the sender signed exactly this message."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    except (InvalidSignature, ValueError) as error:
+        raise BadSignature(f"client {sender} did not sign these bytes: drop the message") from error
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A key pair for Diffie-Hellman agreement, made for one round and thrown away with it."""
+
+    private: X25519PrivateKey = field(default_factory=X25519PrivateKey.generate, repr=False)
+
+    @classmethod
+    def of(cls, secret: bytes) -> Agreement:
+        """Returns the pair of a 32-byte secret."""
+        return cls(X25519PrivateKey.from_private_bytes(secret))
+
+    @property
+    def public(self) -> bytes:
+        """The 32 bytes to advertise."""
+        return self.private.public_key().public_bytes_raw()
+
+    @property
+    def secret(self) -> bytes:
+        """The 32 bytes to share out."""
+        return self.private.private_bytes_raw()
+
+    def with_(self, public: bytes) -> bytes:
+        """Returns the secret shared with the owner of a public key; keys of low order are refused."""
+        try:
+            return self.private.exchange(X25519PublicKey.from_public_bytes(public))
+        except ValueError as error:
+            raise KeySwapped("a public key in the roster is not a point that secrets can be agreed with") from error
+
+
+def derive(secret: bytes, context: bytes, purpose: str, *parties: int) -> bytes:
+    """Returns 32 bytes for one purpose between these parties, in their order: HKDF-SHA256, bound to the terms."""
+    info = purpose.encode() + b"".join(party.to_bytes(8, "little") for party in parties)
+    return HKDF(hashes.SHA256(), 32, context, info).derive(secret)
+
+
+def seal(secret: bytes, context: bytes, sender: int, recipient: int, plain: bytes) -> bytes:
+    """Encrypts one message from a sender to a recipient.
+
+    The key is derived for this sender, recipient and round, and is used for this one message: so the nonce can be zero.
+    """
+    return _cipher(secret, context, sender, recipient).encrypt(bytes(12), plain, None)
+
+
+def unseal(secret: bytes, context: bytes, sender: int, recipient: int, sealed: bytes) -> bytes:
+    """Decrypts what `seal` made; raises `ShareRejected` if it was meant for others or changed."""
+    try:
+        return _cipher(secret, context, sender, recipient).decrypt(bytes(12), sealed, None)
+    except InvalidTag as error:
+        raise ShareRejected(
+            f"the share from client {sender} was not sealed for client {recipient}, or was changed"
+        ) from error
+
+
+def _cipher(secret: bytes, context: bytes, sender: int, recipient: int) -> AESGCM:
+    return AESGCM(derive(secret, context, "share", sender, recipient))

@@ -1,0 +1,64 @@
+"""Masks: AES in counter mode as a generator of residues, added to a vector and taken off again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+
+from sordino.aggregate.integers import UIntArray
+from sordino.aggregate.secure.keys import derive
+
+Mask = tuple[bytes, int]
+"""A 32-byte seed, and the sign with which its stream is added: +1 or −1."""
+
+_PIECE = 1 << 17  # bytes of a vector that stay in the cache while the streams pass over them
+_STREAMS = 256
+_ZEROS = memoryview(bytes(_PIECE))
+
+
+def self_mask(seed: bytes, context: bytes, client: int) -> bytes:
+    """Returns the seed of the mask that a client adds for itself."""
+    return derive(seed, context, "self mask", client)
+
+
+def pair_mask(agreed: bytes, context: bytes, client: int, peer: int) -> Mask:
+    """Returns the mask that a client adds for a peer: the same stream on both sides, with opposite signs."""
+    low, high = sorted((client, peer))
+    return derive(agreed, context, "pair mask", low, high), 1 if client == low else -1
+
+
+def opposite(mask: Mask) -> Mask:
+    """Returns the mask that takes another one off."""
+    seed, sign = mask
+    return seed, -sign
+
+
+def add_masks(vector: UIntArray, masks: Sequence[Mask]) -> None:
+    """Adds masks to a vector in place, modulo its word.
+
+    **Formal guarantees**: a seed gives AES-128 its key and its first counter block, so a stream is pseudo-random to
+    whoever lacks the 256-bit seed, and no two seeds share a keystream by a collision of keys alone. A residue modulo
+    2^word is uniform, hence so is its residue modulo any smaller power of two.
+    """
+    for start in range(0, len(masks), _STREAMS):
+        _add(vector, masks[start : start + _STREAMS])
+
+
+def _add(vector: UIntArray, masks: Sequence[Mask]) -> None:
+    streams = [(_stream(seed), np.add if sign > 0 else np.subtract) for seed, sign in masks]
+    step, room = _PIECE // vector.itemsize, bytearray(_PIECE + 15)
+    little = vector.dtype.newbyteorder("<")
+    for start in range(0, len(vector), step):
+        piece = vector[start : start + step]
+        zeros, stream_piece = _ZEROS[: piece.nbytes], np.frombuffer(room, little, len(piece))
+        for stream, apply in streams:
+            stream.update_into(zeros, room)
+            apply(piece, stream_piece, out=piece)
+
+
+def _stream(seed: bytes) -> CipherContext:
+    return Cipher(AES(seed[:16]), CTR(seed[16:])).encryptor()
