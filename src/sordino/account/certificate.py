@@ -10,11 +10,12 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from rich.console import RenderableType
 
+from sordino.account import display
 from sordino.account.accountant import Curve, require_delta
 from sordino.account.book import Book
 from sordino.account.budget import Budget
@@ -81,6 +82,9 @@ class Certificate:
     runs: tuple[str, ...]
     delta: float
     budget_epsilon: float | None
+    accountant: str
+    """The accountant asked for; each entry names who answered."""
+    stopped_by_participation: bool
     simulation: bool
     ledger_head: str
     time: str
@@ -111,9 +115,8 @@ class Certificate:
         except (ValueError, KeyError, TypeError) as error:
             raise LedgerError(f"the certificate cannot be read ({error}): make it anew from its ledger") from error
 
-    def write(self, path: Path) -> None:
-        """Writes `certificate.json`."""
-        path.write_text(self.to_json(), encoding="utf-8")
+    def __rich__(self) -> RenderableType:
+        return display.certificate(self)
 
 
 def certify(
@@ -158,6 +161,8 @@ def certify(
         runs=tuple(dict.fromkeys(entry.run for entry in ledger.entries)),
         delta=delta,
         budget_epsilon=budget.epsilon if budget else None,
+        accountant=accountant,
+        stopped_by_participation=stopped_by_participation,
         simulation=simulation,
         ledger_head=ledger.head,
         time=now(),

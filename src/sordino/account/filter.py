@@ -17,6 +17,7 @@ Honkela (2023), "Individual privacy accounting with Gaussian differential privac
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
@@ -145,6 +146,14 @@ def filter_for(epsilon: float, delta: float, planned: History | DpEvent, adjacen
     if gaussian.separation(flatten(planned)) is not None:
         return GaussianFilter(epsilon, delta)
     return RdpFilter.planned(epsilon, delta, planned, adjacency)
+
+
+def named(name: str, epsilon: float, delta: float) -> Filter | None:
+    """Returns the filter that a certificate names, or None when the name is an accountant's."""
+    if name == "gaussian-filter":
+        return GaussianFilter(epsilon, delta)
+    found = re.fullmatch(r"rdp-filter \(order ([0-9.e+]+)\)", name)
+    return RdpFilter(epsilon, delta, float(found[1])) if found else None
 
 
 def _conversion(orders: FloatArray, delta: float) -> FloatArray:

@@ -81,6 +81,7 @@ class Ledger:
         self._participations = np.zeros(population, np.int64)
         self._headroom = Headroom()
         self._seen = -1
+        self._until: int | None = None
 
     @classmethod
     def open(
@@ -92,6 +93,7 @@ class Ledger:
         create: bool = False,
         write: bool = True,
         delta: float = 1e-5,
+        until: str | None = None,
     ) -> Ledger:
         """Opens a ledger, or with `create` starts one.
 
@@ -102,6 +104,7 @@ class Ledger:
             create: make the file when it is missing (needs federation and population).
             write: False opens for reading only.
             delta: the δ at which the cost of single releases is written down.
+            until: the head (in hex) of an earlier state to read, for instance a certificate's.
 
         Raises:
             LedgerError: another federation's ledger, another population, a newer format, or a file that cannot be used.
@@ -118,6 +121,12 @@ class Ledger:
                         store.append(lambda seq: Row(seq, "open", canonical(body)))
             ledger = cls(store, *_identity(store))
             ledger._require(federation, population)
+            if until is not None:
+                ledger._until = store.place(until)
+                if ledger._until is None:
+                    raise LedgerTampered(
+                        f"ledger {path} never had the head {until[:16]}…: it was rewritten or is another's"
+                    )
             ledger.refresh()
         except BaseException:
             store.close()
@@ -291,7 +300,7 @@ class Ledger:
 
     def refresh(self) -> None:
         """Reads what other processes have written since."""
-        for row in self._store.rows(self._seen):
+        for row in self._store.rows(self._seen, self._until):
             self._replay(row)
 
     def close(self) -> None:

@@ -130,11 +130,19 @@ class Store:
             raise LedgerTampered(f"ledger {self.path} has lost its head: restore it from a copy")
         return int(found[0]), bytes(found[1])
 
-    def rows(self, after: int = -1) -> list[Row]:
-        """Returns the rows behind `after`, in order."""
-        query = "SELECT seq, kind, body, cohort, excluded FROM rows WHERE seq > ? ORDER BY seq"
+    def rows(self, after: int = -1, until: int | None = None) -> list[Row]:
+        """Returns the rows behind `after`, up to `until`, in order."""
+        query = "SELECT seq, kind, body, cohort, excluded FROM rows WHERE seq > ? AND seq <= ? ORDER BY seq"
         with _sentences(self.path):
-            return [Row(*found) for found in self._connection.execute(query, (after,))]
+            return [
+                Row(*found) for found in self._connection.execute(query, (after, 2**62 if until is None else until))
+            ]
+
+    def place(self, link: str) -> int | None:
+        """Returns the row whose hash (in hex) this is, if there is one."""
+        with _sentences(self.path):
+            found = self._connection.execute("SELECT seq FROM rows WHERE hash = ?", (bytes.fromhex(link),)).fetchone()
+        return None if found is None else int(found[0])
 
     def verify(self) -> None:
         """Recomputes the whole chain.

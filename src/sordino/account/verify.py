@@ -1,0 +1,70 @@
+"""Checks a ledger and a certificate against each other: the chain, every cost, every promised ε."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sordino.account.certificate import Assurance, Certificate, certify
+from sordino.account.filter import named
+from sordino.account.ledger import Ledger
+from sordino.errors import LedgerTampered
+from sordino.events import Guarantee
+
+_TOLERANCE = 1e-6
+
+
+def verify(path: Path, certificate: Certificate | None = None) -> Iterator[str]:
+    """Yields what was checked, one sentence each.
+
+    Raises:
+        LedgerTampered: at the first thing that does not hold.
+    """
+    with Ledger.open(path, write=False) as ledger:
+        ledger.verify()
+        settled = sum(entry.settled for entry in ledger.entries)
+        yield f"chain: every row is in its place and unchanged (head {ledger.head[:16]}…)"
+        yield f"costs: ε of all {len(ledger.entries)} releases follows from their events ({settled} settled)"
+    if certificate is not None:
+        with Ledger.open(path, write=False, until=certificate.ledger_head) as ledger:
+            _compare(path, _again(ledger, certificate), certificate)
+        yield f"certificate: all {len(certificate.entries)} promises follow from the ledger"
+
+
+def _again(ledger: Ledger, certificate: Certificate) -> Certificate:
+    guarantees = {Guarantee(e.unit, e.observer, e.adjacency): e for e in certificate.entries}
+    filters = {
+        guarantee: chosen
+        for guarantee, entry in guarantees.items()
+        if entry.epsilon is not None and (chosen := named(entry.accountant, entry.epsilon, entry.delta))
+    }
+    return certify(
+        ledger,
+        certificate.delta,
+        filters=filters,
+        stopped_by_participation=certificate.stopped_by_participation,
+        accountant=certificate.accountant,
+    )
+
+
+def _compare(path: Path, found: Certificate, told: Certificate) -> None:
+    if (told.federation, told.population, told.releases) != (found.federation, found.population, found.releases):
+        raise LedgerTampered(f"certificate and ledger {path} tell of different federations or releases")
+    for entry in told.entries:
+        mine = found.entry(entry.unit, entry.observer)
+        pairs = [(entry.epsilon, mine.epsilon), *((a[1], b[1]) for a, b in zip(entry.curve, mine.curve, strict=True))]
+        if not all(_agree(*pair) for pair in pairs):
+            raise LedgerTampered(_sentence(entry, mine, path))
+
+
+def _agree(told: float | None, found: float | None) -> bool:
+    if told is None or found is None:
+        return told is found
+    return abs(told - found) <= _TOLERANCE * max(1.0, found)
+
+
+def _sentence(told: Assurance, found: Assurance, path: Path) -> str:
+    return (
+        f"the certificate promises a {told.unit} ε = {told.epsilon} against the {told.observer}, "
+        f"and ledger {path} proves {found.epsilon}: make the certificate anew"
+    )

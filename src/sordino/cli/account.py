@@ -1,0 +1,125 @@
+"""`sordino account`: what noise costs, or what a budget allows."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from sordino.account.accountant import Curve
+    from sordino.account.history import History
+    from sordino.account.schedule import Schedule
+    from sordino.types import Adjacency
+
+
+def account(
+    noise_multiplier: Annotated[float | None, typer.Option(help="noise stddev over sensitivity")] = None,
+    sampling_rate: Annotated[float, typer.Option(help="Poisson sampling rate of the protected unit, in (0, 1]")] = 1.0,
+    rounds: Annotated[int | None, typer.Option(help="number of releases")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="answer δ; with --delta, the largest number of rounds")] = None,
+    delta: Annotated[float | None, typer.Option(help="answer ε; with --epsilon, the largest number of rounds")] = None,
+    accountant: Annotated[str, typer.Option(help="pld, rdp, rdp-classic, exact or pure")] = "pld",
+    adjacency: Annotated[str, typer.Option(help="add_remove, replace or zero_out")] = "add_remove",
+    mechanism: Annotated[str, typer.Option(help="gaussian or laplace")] = "gaussian",
+    schedule: Annotated[
+        str, typer.Option(help="constant, geometric:FACTOR (of the noise variance), or a file, one multiplier a line")
+    ] = "constant",
+    published: Annotated[
+        str | None, typer.Option(help="print a paper's numbers: baek, xue, fed_cad, yuan, gaussian or all")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Price releases: give δ for ε, ε for δ, or both for the largest number of rounds."""
+    from sordino.account.accountant import price
+    from sordino.account.calibrate import largest_rounds
+    from sordino.account.schedule import Schedule
+    from sordino.errors import AccountingError
+
+    if published is not None:
+        _reproduce(published, as_json)
+        return
+    plan = Schedule.parse(schedule, mechanism, noise_multiplier, sampling_rate)
+    relation: Any = adjacency
+    if epsilon is not None and delta is not None:
+        if rounds is not None:
+            raise AccountingError("--rounds, --epsilon and --delta are all given: leave out the one to compute")
+        most = largest_rounds(epsilon, delta, plan.history, accountant, relation, limit=plan.limit)
+        curve = price(plan.history(max(1, most)), accountant, relation)
+        _tell(plan, most, epsilon, delta, curve, relation, as_json, f"{most} rounds")
+        return
+    count = plan.rounds if rounds is None else rounds
+    if count is None:
+        raise AccountingError("--rounds is missing: say how many releases there are")
+    curve = price(plan.history(count), accountant, relation)
+    if delta is not None:
+        found = curve.epsilon(delta)
+        _tell(plan, count, found, delta, curve, relation, as_json, f"ε = {found:.6g} at δ = {delta:g}")
+    elif epsilon is not None:
+        found = curve.delta(epsilon)
+        _tell(plan, count, epsilon, found, curve, relation, as_json, f"δ = {found:.6g} at ε = {epsilon:g}")
+    else:
+        raise AccountingError("--delta and --epsilon are both missing: give one to get the other")
+
+
+def _tell(
+    plan: Schedule,
+    rounds: int,
+    epsilon: float,
+    delta: float,
+    curve: Curve,
+    adjacency: Adjacency,
+    as_json: bool,
+    answer: str,
+) -> None:
+    if as_json:
+        told = {
+            "epsilon": epsilon if epsilon != float("inf") else None,
+            "delta": delta,
+            "rounds": rounds,
+            "accountant": curve.accountant,
+            "adjacency": adjacency,
+            "note": curve.note,
+            "history": _records(plan.history(rounds)),
+        }
+        print(json.dumps(told))
+        return
+    print(f"{answer}  ({curve.accountant}, {adjacency})")
+    if curve.note:
+        print(f"note: {curve.note}")
+
+
+def _records(history: History) -> list[dict[str, Any]]:
+    from sordino.account.history import flatten
+    from sordino.events import encode
+
+    return [encode(event) | {"count": count} for event, count in flatten(history).items()]
+
+
+def _reproduce(paper: str, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from sordino.account.reproduce import PAPERS, lines
+    from sordino.errors import AccountingError
+
+    if paper != "all" and paper not in PAPERS:
+        raise AccountingError(f"--published {paper!r} is unknown: choose one of all, {', '.join(PAPERS)}")
+    found = list(lines(paper))
+    if as_json:
+        print(json.dumps([asdict(line) for line in found]))
+        return
+    table = Table("paper", "quantity", pad_edge=False)
+    table.add_column("printed", justify="right")
+    table.add_column("computed", justify="right")
+    for line in found:
+        table.add_row(
+            line.paper,
+            line.quantity,
+            "" if line.printed is None else f"{line.printed:g}",
+            f"{line.computed:.{line.digits}f}",
+        )
+    Console(width=120).print(table)
