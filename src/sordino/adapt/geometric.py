@@ -59,8 +59,9 @@ class Geometric:
     def _refined(self, turn: Turn, past: list[float], public: Mapping[str, float]) -> Knobs:
         if "loss" not in public:
             return {}
-        seen = {"loss": scalar(public["loss"])}
-        if public["loss"] < turn.knob("loss"):
+        loss, before = public["loss"], turn.knob("loss")
+        seen = {"loss": scalar(loss if math.isfinite(loss) else before)}
+        if loss < before:
             return seen
         last = max(turn.round_, math.ceil(round(self.shrink * turn.knob("last_round"), 9)))
         shape = [relative(self.theta, m) for m in range(turn.round_ + 1, last + 1)]

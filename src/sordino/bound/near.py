@@ -12,7 +12,7 @@ from sordino.memory import Memory
 from sordino.stages import Bounded, Update
 
 _MARGIN = 1e-6
-"""Room for float32 rounding between two bounds that must hold at once."""
+"""Room for float32 rounding, in units of clip_norm, between two bounds that must hold at once."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,9 @@ class Near:
         rows, clipped = clip_rows(update.rows, limit)
         memory = Memory.recall(turn.store, update.clients, rows.shape[1], public)
         difference = memory.difference if self.private else torch.full_like(memory.difference, public)
-        # clip_rows has one limit for all rows, so rows are measured in units of their own
-        units = (difference * limit).clamp(min=1e-30).to(rows.dtype)[:, None]
+        # clip_rows has one limit for all rows, so rows are measured in units of their own; rounding to float32 moves a
+        # row by up to 6e-8 of its norm, which is not small beside a small difference, so the margin is absolute
+        units = ((difference - _MARGIN) * limit).clamp(min=1e-30).to(rows.dtype)[:, None]
         steps, far = clip_rows((rows - memory.update) / units, 1.0)
         pulled = memory.known & (difference < 1) & far
         rows = torch.where(pulled[:, None], memory.update + steps * units, rows)

@@ -1,0 +1,144 @@
+"""Geometric schedules: the series, when they are refined, and that no refinement ever exceeds the budget."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sordino.account.accountant import epsilon
+from sordino.account.filter import GaussianFilter, RdpFilter, admits, filter_for
+from sordino.account.published import yuan_variances
+from sordino.adapt.geometric import Geometric, relative
+from sordino.adapt.refine import FilterRefit, Line
+from sordino.events import GaussianDpEvent, PoissonSampledDpEvent
+from sordino.mechanism import Turn
+from sordino.randomness import Streams
+from sordino.stages import Released
+from sordino.store import ClientStore
+
+EPSILON, DELTA = 2.0, 1e-5
+NOTHING = Released(torch.zeros(1), 0.0)
+
+
+def rule(rounds, count=None, rate=None):
+    def event(z):
+        return GaussianDpEvent(z) if rate is None else PoissonSampledDpEvent(rate, GaussianDpEvent(z))
+
+    line = Line("zero_out" if rate is None else "add_remove", event, count or rounds)
+    return FilterRefit(((line, filter_for(EPSILON, DELTA, event(1.0), line.adjacency)),))
+
+
+def play(adapter, losses, tell=False):
+    """Plays a schedule to its end; returns the noise multipliers, and (to `tell`) if it was cut off by a refinement."""
+    knobs, used, m, cut = adapter.start(), [], 0, False
+    while m < int(knobs["last_round"]):
+        m, last = m + 1, float(knobs["last_round"])
+        used.append(float(knobs["noise_multiplier"]))
+        turn = Turn(m, torch.zeros(1), knobs, Streams(0), ClientStore())
+        knobs = adapter.adapt(turn, NOTHING, {"loss": losses[m - 1]} if m <= len(losses) else {})
+        cut = float(knobs["last_round"]) == m < last
+    return used if not tell else (used, cut)
+
+
+@pytest.mark.parametrize("theta", [0.9, 0.95, 1.0, 1.05, 1.1])
+def test_the_series_is_equation_six(theta):
+    used = play(Geometric(5.0, 0.7, theta, 30), [])
+    assert len(used) == 30
+    assert [z**2 for z in used] == pytest.approx(list(yuan_variances(theta, 0.7, 30)), rel=1e-12)
+
+
+def test_a_loss_that_falls_refines_nothing_and_one_that_does_not_shortens_the_schedule():
+    adapter = Geometric(1.0, 30.0, 1.1, 20, 0.8, rule(20))
+    assert len(play(adapter, [1 / m for m in range(1, 21)])) == 20
+    used = play(adapter, [1.0, 0.9, 0.9, 0.8, 0.7] + [0.7 - m / 100 for m in range(1, 20)])
+    assert len(used) == math.ceil(0.8 * 20)
+    assert used[:3] == [30.0 * relative(1.1, m) for m in (1, 2, 3)]
+    assert used[4] / used[3] == pytest.approx(1.1**0.5)
+    assert used[3] != pytest.approx(30.0 * relative(1.1, 4))
+
+
+def test_a_loss_that_is_not_finite_has_not_fallen():
+    adapter = Geometric(1.0, 30.0, 1.0, 10, 0.5, rule(10))
+    assert len(play(adapter, [1.0, float("nan"), 0.5, 0.4, 0.3])) == 5
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    theta=st.sampled_from([0.8, 0.9, 1.0, 1.1, 1.3]),
+    rounds=st.integers(1, 25),
+    shrink=st.floats(0.3, 0.95),
+    falls=st.lists(st.booleans(), min_size=25, max_size=25),
+    rate=st.sampled_from([None, 0.1]),
+)
+def test_whenever_it_is_refined_the_whole_is_admitted_and_hardly_anything_is_left(theta, rounds, shrink, falls, rate):
+    refit = rule(rounds, rate=rate)
+    level = refit.level((), [relative(theta, m) for m in range(1, rounds + 1)])
+    losses, loss = [], 100.0
+    for fell in falls:
+        loss += -1.0 if fell else 0.5
+        losses.append(loss)
+    used, cut = play(Geometric(1.0, level, theta, rounds, shrink, refit), losses, tell=True)
+    ((line, filter_),) = refit.lines
+    cost = filter_.cost(line.history(used), line.adjacency)
+    assert admits(filter_, line.history(used), line.adjacency)
+    assert cost <= filter_.capacity
+    assert cut or cost == pytest.approx(filter_.capacity, rel=1e-8)
+    if rate is None:
+        assert isinstance(filter_, GaussianFilter)
+        spent = epsilon(line.history(used), DELTA, "exact")
+        assert spent <= EPSILON
+        assert cut or spent > EPSILON - 1e-6
+    else:
+        assert isinstance(filter_, RdpFilter)
+
+
+def test_refinement_at_a_known_round_is_the_closed_form():
+    # μ² is what plain Gaussians may spend: z′² = Σ θ^−(n−1) over the rounds to come, over what is left of it
+    refit, theta = rule(30), 1.05
+    budget = refit.lines[0][1].capacity
+    past = [9.0 * relative(theta, m) for m in range(1, 11)]
+    shape = [relative(theta, m) for m in range(11, 25)]
+    left = budget - sum(z**-2 for z in past)
+    assert refit.level(past, shape) == pytest.approx(math.sqrt(sum(s**-2 for s in shape) / left), rel=1e-9)
+
+
+def test_where_a_client_takes_part_less_often_the_dearest_rounds_count():
+    refit, theta = rule(30, count=8), 1.1
+    shape = [relative(theta, m) for m in range(1, 31)]
+    level = refit.level((), shape)
+    line, filter_ = refit.lines[0]
+    dearest = sorted(level * s for s in shape)[:8]
+    assert sum(z**-2 for z in dearest) == pytest.approx(filter_.capacity, rel=1e-8)
+    assert line.history([level * s for s in shape]) == {GaussianDpEvent(z): 1 for z in dearest}
+
+
+def test_when_everything_is_spent_the_run_ends():
+    refit = rule(10)
+    spent = math.sqrt(1 / refit.lines[0][1].capacity)
+    assert refit.level([spent], [1.0, 1.0]) is None
+    adapter = Geometric(1.0, spent, 1.0, 10, 0.5, refit)
+    knobs = adapter.start()
+    for loss in (1.0, 2.0):
+        turn = Turn(1, torch.zeros(1), knobs, Streams(0), ClientStore())
+        knobs = adapter.adapt(turn, NOTHING, {"loss": loss})
+    assert float(knobs["last_round"]) == 1
+
+
+def test_a_schedule_that_would_end_in_the_past_ends_now():
+    assert len(play(Geometric(1.0, 30.0, 1.0, 10, 0.3, rule(10)), [1.0, 0.9, 0.8, 0.7, 0.6, 0.7])) == 6
+
+
+def test_knobs_go_through_a_checkpoint_and_inputs_are_left_alone():
+    from safetensors.torch import load, save
+
+    adapter = Geometric(1.0, 5.0, 1.1, 10, 0.8, rule(10))
+    knobs = dict(adapter.start())
+    turn = Turn(1, torch.zeros(1), knobs, Streams(0), ClientStore())
+    after = adapter.adapt(turn, NOTHING, {"loss": 1.0})
+    assert len(knobs["past"]) == 0
+    back = load(save({name: value.contiguous() for name, value in after.items()}))
+    one, two = (adapter.adapt(replace(turn, round_=2, knobs=k), NOTHING, {"loss": 2.0}) for k in (after, back))
+    assert all(torch.equal(one[name], two[name]) for name in one)

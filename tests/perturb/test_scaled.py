@@ -1,0 +1,58 @@
+"""Noise by component: in scaled units the inner part's, in model units each component's own."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from oracles import assert_normal
+
+from sordino.aggregate.plain import PlainSum
+from sordino.mechanism import Vanished
+from sordino.perturb.gaussian import CentralGaussian, LocalGaussian
+from sordino.perturb.scaled import Scaled
+from sordino.perturb.shares import GaussianShares
+from sordino.stages import Bounded
+
+WIDTH, COHORT = 4000, 9
+NONE = np.empty(0, np.int64)
+SCALES = torch.cat([torch.full((WIDTH // 2,), 0.25), torch.full((WIDTH // 2,), 3.0)])
+PARTS = [LocalGaussian(), CentralGaussian(), GaussianShares(tolerance=0.0)]
+
+
+def play(part, make_turn, rows=None, round_=1):
+    turn = make_turn(round_, width=WIDTH, cohort=COHORT, noise_multiplier=2.0, clip_norm=0.5)
+    turn = replace(turn, knobs={**turn.knobs, "scales": SCALES})
+    rows = torch.zeros(COHORT, WIDTH) if rows is None else rows
+    message = part.shield(Bounded(np.arange(COHORT), rows, torch.ones(COHORT), torch.zeros(COHORT).bool()), turn)
+    summed = PlainSum(10.0).sum([message], turn, Vanished(NONE, NONE, NONE), part.reveal)
+    return part.release(summed, turn)
+
+
+@pytest.mark.parametrize("inner", PARTS)
+def test_each_component_of_the_release_carries_noise_of_its_own_scale(inner, make_turn):
+    # local: nine clients' noises add up; otherwise the whole noise is there once
+    whole = 3.0 if isinstance(inner, LocalGaussian) else 1.0
+    noise = play(Scaled(inner), make_turn).mean.numpy() * 10
+    assert_normal(noise[: WIDTH // 2], whole * 0.25)
+    assert_normal(noise[WIDTH // 2 :], whole * 3.0)
+
+
+@pytest.mark.parametrize("inner", PARTS)
+def test_the_level_that_is_told_is_the_root_mean_square(inner, make_turn):
+    released = play(Scaled(inner), make_turn)
+    assert released.stddev == pytest.approx(float(released.mean.double().square().mean().sqrt()), rel=0.05)
+
+
+def test_contributions_come_back_in_model_units(make_turn):
+    rows = torch.randn(COHORT, WIDTH, generator=torch.Generator().manual_seed(0)) * 1e4
+    got = play(Scaled(CentralGaussian()), make_turn, rows / SCALES).mean
+    assert torch.allclose(got, rows.sum(0) / 10, atol=2.0)
+
+
+def test_price_and_noise_are_the_inner_parts(make_turn):
+    turn = make_turn(noise_multiplier=2.0, clip_norm=0.5)
+    assert Scaled(LocalGaussian()).price(turn) == LocalGaussian().price(turn)
+    first, again, later = (play(Scaled(LocalGaussian()), make_turn, round_=r).mean for r in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not (first == later).any()
