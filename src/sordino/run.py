@@ -149,13 +149,14 @@ def _one(
     public = cast.public_scores(weights) if played else here.public
     if played:
         about = {"round": turn.round_, **played.about(), "epsilon": stage.books.spent()}
-    looks = turn.round_ % recipe.run.evaluate_every == 0 or turn.round_ == recipe.run.rounds
+    last = min(recipe.run.rounds, int(knobs.get("last_round", recipe.run.rounds)))  # a schedule may end earlier
+    looks = turn.round_ % recipe.run.evaluate_every == 0 or turn.round_ >= last
     loss, accuracy = cast.evaluate(weights) if looks else (None, None)
     about |= {"loss": loss, "accuracy": accuracy, "seconds_total": time.perf_counter() - began}
     folder.log(about)
     watcher(about)
     reached = recipe.run.target is not None and accuracy is not None and accuracy >= recipe.run.target
-    stopped = "target" if reached else "rounds" if turn.round_ >= recipe.run.rounds else None
+    stopped = "target" if reached else "rounds" if turn.round_ >= last else None
     return Checkpoint(turn.round_, weights, knobs, public, stopped)
 
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import assert_normal, fits_normal
 
+from oracles import assert_normal, fits_normal
 from sordino.account.published import fed_cad_schedule
 from sordino.events import CorrelatedGaussian, Guarantee, Unbounded
 from sordino.memory import Memory

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from oracles import assert_normal
 
+from oracles import assert_normal
 from sordino.aggregate.plain import PlainSum
 from sordino.mechanism import Vanished
 from sordino.perturb.gaussian import CentralGaussian, LocalGaussian

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from oracles import assert_normal
 
+from oracles import assert_normal
 from sordino.events import GaussianDpEvent, Guarantee, Unbounded
 from sordino.perturb.weighted import WeightedGaussian
 from sordino.stages import Bounded, Summed

@@ -22,8 +22,9 @@ def relative(theta: float, round_: int) -> float:
 class Geometric:
     """The noise multiplier of round m is level · θ^((m−1)/2), for `rounds` rounds.
 
-    With a `refit`, whenever the loss on public data stops falling, the number of rounds M becomes ⌈shrink·M⌉ and the
-    level is found again for the rounds that are left; the run ends with the knob `last_round`.
+    With a `refit`, whenever the loss on public data (of the model that a round began with) stops falling, the number of
+    rounds M becomes ⌈shrink·M⌉ and the level is found again for the rounds that are left; the run ends with the knob
+    `last_round`.
 
     **Formal guarantees**: without `refit` the schedule is fixed beforehand. With it, the next noise follows released
     models and public data, which a privacy filter pays for (`adapt/refine.py`).
