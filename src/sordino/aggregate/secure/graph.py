@@ -53,16 +53,15 @@ class Graph:
 
     def neighbours(self, index: int) -> IntArray:
         """Returns the neighbours of a client, in increasing order, without itself."""
-        if self.complete:
-            return np.delete(np.arange(self.size), index)
-        steps = np.arange(1, self.degree // 2 + 1)
-        around = np.concatenate([self._place[index] - steps, self._place[index] + steps]) % self.size
-        return np.sort(self._ring[around])
+        near = self.holders(index)
+        return near[near != index]
 
     def holders(self, index: int) -> IntArray:
         """Returns who holds shares of a client's secrets, in the order of their points: its neighbours and itself."""
-        near = self.neighbours(index)
-        return np.insert(near, np.searchsorted(near, index), index)
+        if self.complete:
+            return np.arange(self.size)
+        reach = self.degree // 2
+        return np.sort(self._ring[np.arange(self._place[index] - reach, self._place[index] + reach + 1) % self.size])
 
 
 @lru_cache(maxsize=256)

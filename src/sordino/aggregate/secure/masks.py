@@ -15,7 +15,7 @@ from sordino.aggregate.secure.keys import derive
 Mask = tuple[bytes, int]
 """A 32-byte seed, and the sign with which its stream is added: +1 or −1."""
 
-_PIECE = 1 << 17  # bytes of a vector that stay in the cache while the streams pass over them
+_PIECE = 1 << 18  # bytes of a vector that stay in the cache while the streams pass over them
 _STREAMS = 256
 _ZEROS = memoryview(bytes(_PIECE))
 

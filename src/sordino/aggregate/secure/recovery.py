@@ -24,17 +24,16 @@ def leftover_masks(
     its seed; and its masks with neighbours that vanished, from *their* keys.
     """
     masks = list[Mask]()
+    seeds = {holder: answer.seeds for holder, answer in answers.items()}
     for place in np.flatnonzero(alive).tolist():
-        seed = _secret(view, place, {holder: answer.seeds.get(place) for holder, answer in answers.items()})
-        client = view.client(place)
+        client, seed = view.client(place), _secret(view, place, seeds)
         if commitment(view.terms, client, seed) != shares[place].commitment:
             raise BadShare(f"the shares of client {client}'s seed do not give what it committed to: abort the round")
         masks.append((self_mask(seed, view.terms.context, client), -1))
+    keys = {holder: answer.keys for holder, answer in answers.items()}
     for place in np.flatnonzero(sharers & ~alive).tolist():
-        near = view.near(place, alive).tolist()
-        if near:
-            key = _secret(view, place, {holder: answer.keys.get(place) for holder, answer in answers.items()})
-            masks += _vanished(view, place, near, key)
+        if near := view.near(place, alive).tolist():
+            masks += _vanished(view, place, near, _secret(view, place, keys))
     return masks
 
 
@@ -48,10 +47,10 @@ def _vanished(view: View, place: int, near: list[int], key: bytes) -> list[Mask]
     return [opposite(pair_mask(secret, view.terms.context, client, vanished.client)) for client, secret in agreed]
 
 
-def _secret(view: View, place: int, shares: Mapping[int, bytes | None]) -> bytes:
+def _secret(view: View, place: int, answers: Mapping[int, Mapping[int, bytes]]) -> bytes:
     """Recovers one secret from the shares of those of its holders that answered."""
     holders = view.graph.holders(place).tolist()
-    held = {point: share for point, holder in enumerate(holders, 1) if (share := shares.get(holder)) is not None}
+    held = {point: answers[holder][place] for point, holder in enumerate(holders, 1) if holder in answers}
     if len(held) < view.terms.threshold:
         raise TooFewClients(
             f"{len(held)} shares of a secret of client {view.client(place)} came back and {view.terms.threshold} are "

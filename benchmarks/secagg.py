@@ -1,0 +1,207 @@
+"""Times secure sums and integer noise: `make bench-secagg`, or `python benchmarks/secagg.py --help`.
+
+Every client and the server run in this one process, one after the other. Wall-clock and processor seconds are both
+printed: on a machine that is busy with other things the second tells more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from Crypto.Protocol.SecretSharing import Shamir
+from rich.console import Console
+from rich.table import Table
+
+from sordino.aggregate.secure import shares
+from sordino.aggregate.secure.client import Client
+from sordino.aggregate.secure.graph import Topology, choose
+from sordino.aggregate.secure.keys import Identity
+from sordino.aggregate.secure.server import Server
+from sordino.aggregate.secure.session import STAGES, Stage
+from sordino.aggregate.secure.terms import Terms
+from sordino.perturb.skellam import SkellamShares, skellam
+
+CONSOLE = Console(width=132)
+
+
+@dataclass
+class Clock:
+    """Wall-clock and processor seconds, by who spent them."""
+
+    wall: dict[object, float] = field(default_factory=lambda: defaultdict(float))
+    cpu: dict[object, float] = field(default_factory=lambda: defaultdict(float))
+
+    @contextmanager
+    def __call__(self, *who: object) -> Iterator[None]:
+        wall, cpu = time.perf_counter(), time.process_time()
+        yield
+        for name in who:
+            self.wall[name] += time.perf_counter() - wall
+            self.cpu[name] += time.process_time() - cpu
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    clients: int
+    width: int
+    vanish: float
+    topology: Topology
+    noise: SkellamShares | None = None
+    bits: int = 32
+
+
+def vector(case: Case, client: int) -> np.ndarray:
+    return np.random.default_rng((case.width, client)).integers(0, 2**32, case.width, dtype=np.uint32)
+
+
+def run(case: Case) -> tuple[Clock, dict[Stage, list[int]], dict[Stage, list[int]]]:
+    """Plays one case, checks its sum, and returns who spent how long, and bytes sent and received by stage."""
+    terms = Terms(
+        1, case.width, case.bits, case.topology.threshold, case.topology.smallest_cohort, case.topology.degree,
+        case.noise is not None,
+    )  # fmt: skip
+    ids = np.arange(case.clients)
+    gone = set(np.random.default_rng(5).choice(ids, int(case.vanish * case.clients), replace=False).tolist())
+    identities = {client: Identity() for client in ids.tolist()}
+    registry = {client: identity.public for client, identity in identities.items()}
+    clock, sent, received = Clock(), defaultdict(list), defaultdict(list)
+    expected, drawn = np.zeros(case.width, np.uint32), {}
+
+    def noisy(client: int) -> np.ndarray:
+        values = vector(case, client)
+        if case.noise:
+            with clock("clients", client, "noise"):
+                drawn[client] = case.noise.draw(case.width, os.urandom)
+                values += drawn[client].values.astype(np.uint32)
+        np.add(expected, values, out=expected)
+        return values
+
+    def reveal(client: int, survivors: int) -> np.ndarray:
+        with clock("noise"):
+            removable = case.noise.removable(drawn.pop(client), survivors, os.urandom)
+        np.subtract(expected, removable.astype(np.uint32), out=expected)
+        return removable
+
+    with clock("server"):
+        server = Server(terms, ids, registry)
+    parties = {}
+    for client in ids.tolist():
+        with clock("clients", client):
+            parties[client] = Client(terms, client, identities[client], registry)
+    speak = {
+        "advertise": lambda client, heard: client.advertise(),
+        "share": Client.share,
+        "mask": lambda client, heard, values=None: client.mask(heard, values),
+        "consent": Client.consent,
+        "unmask": lambda client, heard: client.unmask(heard, partial(reveal, client.client) if case.noise else None),
+    }
+    answers = dict.fromkeys(ids.tolist(), b"")
+    for stage in STAGES:
+        for client, heard in answers.items():
+            if client in gone and stage not in ("advertise", "share"):
+                continue
+            extra = (noisy(client),) if stage == "mask" else ()
+            with clock("clients", client):
+                message = speak[stage](parties[client], heard, *extra)
+            sent[stage].append(len(message))
+            received[stage].append(len(heard))
+            with clock("server"):
+                server.receive(message)
+        with clock("server"):
+            answers = server.close() if stage != "unmask" else {}
+    with clock("server"):
+        opened = server.open()
+    assert (opened.total == expected).all(), "the sum is wrong"
+    clock.wall["longest"] = max(clock.wall[client] for client in ids.tolist())
+    clock.cpu["longest"] = max(clock.cpu[client] for client in ids.tolist())
+    return clock, sent, received
+
+
+def report(case: Case) -> None:
+    clock, sent, received = run(case)
+    graph = f"{case.topology.degree} neighbours" if case.topology.degree else "complete graph"
+    CONSOLE.print(f"\n[bold]{case.name}[/bold]: {graph}, threshold {case.topology.threshold}")
+    table = Table("", "wall s", "processor s")
+    for name, who in (
+        ("whole protocol, all parties", ("clients", "server")),
+        ("server", ("server",)),
+        ("one client, mean", ("clients",)),
+        ("one client, longest", ("longest",)),
+        ("of all clients: drawing and splitting noise", ("noise",)),
+    ):
+        wall, cpu = (sum(seconds.get(w, 0.0) for w in who) for seconds in (clock.wall, clock.cpu))
+        share = case.clients if name.endswith("mean") else 1
+        if wall:
+            table.add_row(name, f"{wall / share:.3f}", f"{cpu / share:.3f}")
+    CONSOLE.print(table)
+    traffic = Table("stage", "clients", "bytes sent per client", "bytes received per client")
+    for stage in STAGES:
+        up, down = np.mean(sent[stage]), np.mean(received[stage])
+        traffic.add_row(stage, str(len(sent[stage])), f"{up:,.0f}", f"{down:,.0f}")
+    upload, plain = sum(np.mean(sent[stage]) for stage in STAGES), case.width * case.bits / 8
+    traffic.add_row("all", "", f"{upload:,.0f}", f"{sum(np.mean(received[s]) for s in STAGES):,.0f}")
+    CONSOLE.print(traffic, f"upload: {upload / plain:.4f} × the plain vector of {plain:,.0f} bytes")
+
+
+def report_noise() -> None:
+    table = Table("Skellam variance", "million samples/s", "split, million/s", "entropy")
+    for variance in (1, 15, 200, 15_000, 1_000_000):
+        shares_ = SkellamShares(70.0 * variance, 70)
+        noise = skellam(variance, 10**6, os.urandom)
+        shares_.removable(noise, 90, os.urandom)  # makes the tables
+        draw, split = (min(_seconds(f) for _ in range(3)) for f in (
+            lambda variance=variance: skellam(variance, 10**6, os.urandom).values,
+            lambda noise=noise, shares_=shares_: shares_.removable(noise, 90, os.urandom),
+        ))  # fmt: skip
+        table.add_row(f"{variance:,}", f"{1 / draw:.1f}", f"{1 / split:.1f}", "operating system")
+    CONSOLE.print("\n[bold]exact noise[/bold], vectors of 10^6, shares for 70 split for 90 survivors", table)
+
+
+def report_shamir() -> None:
+    secret, holders, threshold = os.urandom(16), 100, 56
+    parts = shares.split(secret, threshold, holders)
+    some = dict(enumerate(parts[:threshold], 1))
+    table = Table("Shamir, 16 bytes, 56 of 100", "split ms", "combine ms")
+    ours = (lambda: shares.split(secret, threshold, holders), lambda: shares.combine(some, holders))
+    theirs = (lambda: Shamir.split(threshold, holders, secret), lambda: Shamir.combine(list(some.items())))
+    for name, (split, combine) in (("here", ours), ("pycryptodome", theirs)):
+        table.add_row(name, *(f"{1000 * min(_seconds(f) for _ in range(3)):.2f}" for f in (split, combine)))
+    CONSOLE.print(table)
+
+
+def _seconds(call) -> float:
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def cases() -> list[Case]:
+    hundred = choose(100, dropout=0.3, corrupt=0.1)
+    thousand = choose(1000, dropout=0.1, corrupt=0.05)
+    return [
+        Case("100 clients × 10^5, no dropout", 100, 10**5, 0.0, hundred),
+        Case("100 clients × 10^5, 30 % dropouts", 100, 10**5, 0.3, hundred),
+        Case("100 clients × 10^5, 30 % dropouts, integer noise", 100, 10**5, 0.3, hundred, SkellamShares(1e4, 56)),
+        Case("1,000 clients × 10^6, 10 % dropouts", 1000, 10**6, 0.1, thousand),
+    ]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="leave out the case of 1,000 clients")
+    arguments = parser.parse_args()
+    gc.disable()  # a thousand clients in one process would pause each other
+    report_noise()
+    report_shamir()
+    for each in cases()[: 3 if arguments.quick else 4]:
+        report(each)
