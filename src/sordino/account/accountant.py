@@ -139,7 +139,10 @@ def _rdp_classic(history: History, adjacency: Adjacency) -> Curve:
 def _pld(history: History, adjacency: Adjacency) -> Curve:
     if gaussian.separation(history) is not None:
         return _exact(history, adjacency)
-    fallback = _rdp(history, adjacency)
+    fallback, note = _rdp(history, adjacency), ""
+    if (fewer := pld.fewer(history)) is not history:
+        note = f"{len(history)} different events were rounded down to {len(fewer)} levels of noise"
+        history = fewer
     try:
         with np.errstate(all="ignore"):
             loss = pld.compose(history, adjacency, fallback.epsilon(1e-5))
@@ -153,6 +156,7 @@ def _pld(history: History, adjacency: Adjacency) -> Curve:
         "pld",
         lambda delta: float(loss.get_epsilon_for_delta(delta)),
         lambda epsilon: float(loss.get_delta_for_epsilon(epsilon)),
+        note,
     )
 
 

@@ -145,6 +145,11 @@ class Book:
         ]
         return client, curves[0] if len(curves) == 1 else _highest(curves)
 
+    @property
+    def plain(self) -> bool:
+        """Whether all that was paid for is plain Gaussians, whose sum has a closed form."""
+        return self._plain(None)
+
     def _plain(self, extra: DpEvent | None) -> bool:
         return all(gaussian.separation(flatten(event)) is not None for event in self._events(extra))
 

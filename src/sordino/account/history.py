@@ -32,9 +32,10 @@ def flatten(history: History | DpEvent | Iterable[DpEvent]) -> Counter[DpEvent]:
     Edge cases: `NoOp` vanishes; a count that is negative or not whole is refused; a sampled composition of plain
     Gaussians becomes one sampled Gaussian (a query with pre- and post-processing, arXiv:1812.06210 section 3).
     """
-    if isinstance(history, DpEvent):
-        history = {history: 1} if _hashable(history) else Counter(dict(_leaves(history)))
-    pairs = history.items() if isinstance(history, Mapping) else ((event, 1) for event in history)
+    if isinstance(history, Mapping):
+        pairs: Iterable[tuple[DpEvent, int]] = history.items()
+    else:
+        pairs = ((event, 1) for event in ([history] if isinstance(history, DpEvent) else history))
     total: Counter[DpEvent] = Counter()
     for event, count in pairs:
         if count != int(count) or count < 0:
@@ -54,14 +55,6 @@ def reason_unbounded(history: History) -> str | None:
     reasons = [event.reason for event in history if isinstance(event, Unbounded)]
     reasons += ["a release without any protection" for event in history if isinstance(event, NonPrivateDpEvent)]
     return "; ".join(sorted(set(reasons))) or None
-
-
-def _hashable(event: DpEvent) -> bool:
-    try:
-        hash(event)
-    except TypeError:
-        return False
-    return True
 
 
 @singledispatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from sordino.account.accountant import epsilon
-from sordino.account.entry import Entry, costs_of
+from sordino.account.entry import Entry
 from sordino.account.history import flatten
 from sordino.account.ledger import Ledger
 from sordino.errors import LedgerError
 from sordino.events import Charge, DpEvent, Guarantee, describe
 
 _TIGHT_UP_TO = 50
-"""Releases whose running sum is priced tightly; longer ledgers show Rényi sums (an upper bound) instead."""
+"""Releases that are priced tightly; longer ledgers show Rényi sums (an upper bound) where there is no closed form."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Line:
     """Whose running sum `cumulative` is: the client asked for, or the one that has paid most."""
     paid: bool
     cumulative: float | None
+    accountant: str
 
     def record(self) -> dict[str, Any]:
         """Returns the line as plain JSON."""
@@ -59,20 +61,26 @@ def listing(
     if client is not None and not 0 <= client < ledger.population:
         raise LedgerError(f"client {client} is outside the population 0 … {ledger.population - 1}")
     who = {guarantee: _payer(ledger, guarantee, client) for guarantee in ledger.guarantees}
-    tight = accountant if len(ledger.entries) <= _TIGHT_UP_TO or accountant != "pld" else "rdp"
+    many = accountant == "pld" and len(ledger.entries) > _TIGHT_UP_TO
+    tight = {guarantee: "rdp" if many and not ledger.book(guarantee).plain else accountant for guarantee in who}
     totals: dict[Guarantee, Counter[DpEvent]] = {guarantee: Counter() for guarantee in who}
     for entry in ledger.entries:
-        for charge, cost in zip(entry.charges, costs_of(entry.charges, ledger.delta), strict=True):
+        for charge in entry.charges:
             payer = who[charge.guarantee]
             paid = _paid(entry, charge, payer)
             if paid:
                 totals[charge.guarantee] += flatten(charge.event)
             if (run is None or entry.run == run) and (client is None or paid):
-                spent = epsilon(totals[charge.guarantee], ledger.delta, tight, charge.guarantee.adjacency)
-                yield _line(entry, charge, cost, payer, paid, spent)
+                yield _line(ledger, entry, charge, totals[charge.guarantee], payer, paid, tight[charge.guarantee])
 
 
-def _line(entry: Entry, charge: Charge, cost: float | None, payer: int, paid: bool, spent: float) -> Line:
+def _line(
+    ledger: Ledger, entry: Entry, charge: Charge, total: Counter[DpEvent], payer: int, paid: bool, accountant: str
+) -> Line:
+    def cost(history: Counter[DpEvent]) -> float | None:
+        found = epsilon(history, ledger.delta, accountant, charge.guarantee.adjacency)
+        return found if math.isfinite(found) else None
+
     return Line(
         row=entry.seq,
         run=entry.run,
@@ -83,10 +91,11 @@ def _line(entry: Entry, charge: Charge, cost: float | None, payer: int, paid: bo
         guarantee=charge.guarantee,
         payers=charge.payers,
         event=describe(charge.event),
-        cost=cost,
+        cost=cost(flatten(charge.event)),
         client=payer,
         paid=paid,
-        cumulative=spent if np.isfinite(spent) else None,
+        cumulative=cost(total),
+        accountant=accountant,
     )
 
 

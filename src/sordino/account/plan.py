@@ -209,7 +209,7 @@ def _rounds(scenario: Scenario, accountant: str) -> int:
 
 
 def _cohort(scenario: Scenario, target: float) -> int:
-    """Returns the smallest cohort whose released mean reaches the signal-to-noise ratio."""
+    """Returns the smallest cohort whose released mean reaches the ratio; everybody when none does."""
 
     def reaches(cohort: int) -> bool:
         tried = replace(scenario, cohort=cohort)
@@ -218,10 +218,7 @@ def _cohort(scenario: Scenario, target: float) -> int:
     if scenario.epsilon is None:
         raise AccountingError("a cohort is found for an epsilon: give one")
     if not reaches(scenario.population):
-        raise AccountingError(
-            f"no cohort up to the population of {scenario.population} reaches a signal-to-noise ratio of {target:g}: "
-            "take fewer rounds or parameters, or more epsilon"
-        )
+        return scenario.population  # the best there is; the plan warns that the noise drowns the signal
     low, high = 0, scenario.population
     while high - low > 1:
         middle = (low + high) // 2

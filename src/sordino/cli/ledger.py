@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from sordino.account.certificate import Certificate
     from sordino.account.listing import Line
 
@@ -64,26 +66,32 @@ def _locate(run: Path) -> tuple[Path, str | None, Certificate | None]:
 
 
 def _show(about: dict[str, Any], lines: list[Line]) -> None:
+    """Prints one table a promise."""
     from rich.console import Console
+
+    console = Console()
+    console.print(f"{about['federation']}: {about['population']} clients, ε at δ = {about['delta']:g}\n")
+    for guarantee in dict.fromkeys(line.guarantee for line in lines):
+        console.print(_table([line for line in lines if line.guarantee == guarantee]))
+    console.print(f"{len(lines)} charges; head {about['head'][:16]}…", style="dim")
+
+
+def _table(lines: list[Line]) -> Table:
     from rich.table import Table
 
     from sordino.account.display import number
 
-    table = Table(
-        title=f"{about['federation']}: {about['population']} clients, ε at δ = {about['delta']:g}",
-        title_justify="left",
-        pad_edge=False,
-    )
-    for column in ("row", "run", "round", "clients", "promise", "event"):
+    first = lines[0]
+    promise = f"{first.guarantee.unit} against the {first.guarantee.observer} ({first.guarantee.adjacency})"
+    table = Table(title=f"{promise}, by {first.accountant}", title_justify="left", pad_edge=False)
+    many = len({line.run for line in lines}) > 1
+    for column in ("row", *(["run"] if many else []), "round", "paid by", "event"):
         table.add_column(column, overflow="fold")
-    for column in ("ε alone", "sum", "of client"):
+    for column in ("ε alone", f"sum, client {first.client}"):
         table.add_column(column, justify="right")
     for line in lines:
-        promise = f"{line.guarantee.unit}/{line.guarantee.observer}"
-        who = f"{line.clients}" if line.payers == "participants" else "eligible"
-        state = "" if line.settled else " (open)"
-        cells = (f"{line.row}{state}", line.run, str(line.round), who, promise, line.event)
-        table.add_row(*cells, number(line.cost), number(line.cumulative), str(line.client))
-    console = Console()
-    console.print(table)
-    console.print(f"{len(lines)} charges; head {about['head'][:16]}…", style="dim")
+        who = "the eligible" if line.payers == "eligible" else f"{line.clients} clients"
+        place = f"{line.row}" if line.settled else f"{line.row} (open)"
+        cells = (place, *([line.run] if many else []), str(line.round), who, line.event)
+        table.add_row(*cells, number(line.cost), number(line.cumulative))
+    return table
