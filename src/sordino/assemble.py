@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from sordino import data, models
+from sordino.aggregate.secure_sum import SecureSum
 from sordino.data.federation import Federation
 from sordino.data.settings import PartitionSettings
 from sordino.errors import RecipeError
@@ -68,6 +69,11 @@ def assemble(recipe: Recipe, model: nn.Module | None = None, federation: Federat
     setting = _setting(recipe, federation, layout, training)
     entry = MECHANISMS[recipe.mechanism.name]
     mechanism = entry.compose(recipe.mechanism, setting)
+    if setting.secure and not isinstance(mechanism.aggregator, SecureSum):
+        raise RecipeError(
+            f"aggregate.kind is 'secure', but {recipe.mechanism.name} ({mechanism.mode}, {mechanism.trust} trust) shares "
+            "no noise out over clients: use dp_sgd or dropout_robust, or leave aggregate.kind out"
+        )
     loss = models.loss(recipe.model.loss, module, federation.classes)
     trainer = Trainer(module, loss, training, recipe.train.engine, recipe.train.chunk, mechanism.after_step)
     return Cast(
@@ -124,8 +130,11 @@ def _setting(recipe: Recipe, federation: Federation, layout: Layout, training: L
         tolerance=_margin(recipe, expected) if tolerance is None else tolerance,
         participations=recipe.budget.participations or likely_participations(recipe.run.rounds, expected, population),
         secure=recipe.aggregate.kind == "secure",
-        bits=recipe.aggregate.bits,
+        fidelity=recipe.aggregate.fidelity,
+        corrupt=recipe.aggregate.corrupt,
+        rounding=recipe.aggregate.rounding,
         classes=federation.classes,
+        public=federation.public_x is not None and len(federation.public_x) > 0,
         train=training,
     )
 
@@ -134,4 +143,6 @@ def _margin(recipe: Recipe, expected: float) -> float:
     """Returns the share of a cohort that may vanish: the rate that is foreseen and four standard deviations."""
     rate = max((recipe.dropout.rate, *recipe.dropout.schedule))
     spread = 4 * math.sqrt(rate * (1 - rate) / max(1.0, expected))
-    return min(0.99, rate + spread) if rate else 0.0
+    # a secure sum needs a majority that answers, or a server could tell two halves two stories
+    most = 0.49 - recipe.aggregate.corrupt / 2 if recipe.aggregate.kind == "secure" else 0.99
+    return min(most, rate + spread) if rate else 0.0

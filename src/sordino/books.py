@@ -62,7 +62,9 @@ class Books:
         """
         allowed, barred = present.copy(), ~present
         if self.epsilon is not None:
-            binding = [c.guarantee for c in charges if not isinstance(c.event, Unbounded)]
+            # a printed mechanism is held to what it claims: what really holds may be far dearer, and is certified as such
+            bounded = [c.guarantee for c in charges if not isinstance(c.event, Unbounded)]
+            binding = bounded if self.mechanism.claim is None else []
             budget = Budget(self.epsilon, self.delta)
             payers = self.ledger.affordable(charges, budget, self.accountant, binding, self.filters)
             allowed &= payers.allowed & self._claim_allows()
@@ -109,20 +111,27 @@ class Books:
         )
 
     def _claims(self) -> dict[Guarantee, Printed]:
-        claim, times = self.mechanism.claim, int(self.ledger.participations.max())
-        if claim is None or not times:
+        claim, times = self.mechanism.claim, self._times()
+        if claim is None or not times.max():
             return {}
-        told = Printed(claim.epsilon(times, self.delta), claim.formula)
+        told = Printed(claim.epsilon(int(times.max()), self.delta), claim.formula)
         return dict.fromkeys(self.ledger.guarantees, told)
 
     def _claim_allows(self) -> BoolArray:
         """Returns whose claimed ε would still be in budget after one more participation."""
-        times = self.ledger.participations
+        times = self._times()
         if self.mechanism.claim is None or self.epsilon is None:
             return np.ones(len(times), bool)
         counts, where = np.unique(times, return_inverse=True)
         claims = [self.mechanism.claim.epsilon(int(n) + 1, self.delta) for n in counts]
         return (np.array(claims) <= self.epsilon * (1 + 1e-9))[where]
+
+    def _times(self) -> IntArray:
+        """Returns how often each client is counted by the paper's formula so far."""
+        participations = self.ledger.participations
+        if self.mechanism.claim is None or not self.mechanism.claim.per_round:
+            return participations
+        return np.full_like(participations, sum(entry.round_ > 0 for entry in self.ledger.entries))
 
 
 def filters_for(mechanism: Mechanism, turn: Turn, epsilon: float | None, delta: float) -> dict[Guarantee, Filter]:

@@ -146,6 +146,8 @@ class Claim:
 
     formula: str
     epsilon: Callable[[int, float], float]
+    per_round: bool = False
+    """Whether the formula counts rounds, taken part or not (claims that credit selection), and not participations."""
 
 
 @dataclass(frozen=True)

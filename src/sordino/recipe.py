@@ -130,7 +130,12 @@ class AggregateSection(Section):
     tolerance: float | None = Field(
         None, ge=0, lt=1, description="share of a cohort that may vanish (default: dropout.rate and a margin)"
     )
-    bits: int = Field(20, ge=8, le=52, description="resolution of a rounded coordinate (secure)")
+    corrupt: float = Field(
+        0.0, ge=0, lt=0.5, description="share of a cohort that may work with the server: not counted on (secure)"
+    )
+    rounding: float = Field(
+        0.01, gt=0, le=1, description="share by which rounding to integers may raise the sensitivity (secure)"
+    )
 
 
 class BudgetSection(Section):

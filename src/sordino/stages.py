@@ -40,6 +40,10 @@ class Update:
     trace: Trace | None = None
     example_clip: float | None = None
     """Set when a row is a sum of per-example vectors, each of at most this L2 norm (record unit)."""
+    noise_multiplier: float | None = None
+    """Set when every local step was noised: standard deviation over `example_clip` (local DP-SGD)."""
+    side: Mapping[str, Tensor] = field(default_factory=dict)
+    """Further private columns by name, `[clients, width]`, that the perturber has to noise."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ class Bounded:
     """Noise scale of each entry, where a faithful mechanism derives it from private data (and so proves nothing)."""
     notes: Mapping[str, Tensor] = field(default_factory=dict)
     """Private numbers that a simulation may record on request (`run.notes`), never used by another part."""
+    side: Mapping[str, Tensor] = field(default_factory=dict)
+    """Further bounded columns by name, `[clients, width]`, that the perturber has to noise."""
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
 """Mechanisms: one small file each, a composition of parts."""
 
 from sordino.mechanisms import (
+    a_dpfl,
     component_adaptive,
     dp_fedavg,
     dp_fedavg_adaptive,
     dp_sgd,
+    dropout_robust,
     fed_cad,
     fed_ldp,
     fedavg,
@@ -21,6 +23,8 @@ MECHANISMS: dict[str, Entry] = {
     "dp_fedavg_adaptive": dp_fedavg_adaptive.ENTRY,
     "dp_sgd": dp_sgd.ENTRY,
     "component_adaptive": component_adaptive.ENTRY,
+    "dropout_robust": dropout_robust.ENTRY,
+    "a_dpfl": a_dpfl.ENTRY,
     "fed_cad": fed_cad.ENTRY,
     "geometric": geometric.ENTRY,
 }

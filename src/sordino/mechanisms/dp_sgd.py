@@ -4,10 +4,10 @@ Unit record, trust distributed (or central, on request), adjacency add_remove.
 
 **Formal guarantees**: one record more or less moves the sum of gradients by at most clip_norm, against noise of
 noise_multiplier · clip_norm that the clients share out. The denominator is the expected batch, a public constant. Each
-client keeps its Poisson batch secret, so `sampling_rate` amplifies against server and outsider alike. Where it is public
-that no client holds more than m records, removing a whole client moves the sum by at most m · clip_norm: with m = 1
-(one image a person) the record's guarantee is the person's.
-Reference: Abadi et al. (2016); Kairouz et al. (2021), "The Distributed Discrete Gaussian Mechanism".
+client keeps its Poisson batch secret, so `sampling_rate` amplifies against server and outsider alike. Where it is
+public that no client holds more than m records, removing a whole client moves the sum by at most m · clip_norm: with m
+= 1 (one image a person) the record's guarantee is the person's. Reference: Abadi et al. (2016); Kairouz et al. (2021),
+"The Distributed Discrete Gaussian Mechanism".
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from pydantic import Field
 from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.l2 import PerExample
-from sordino.events import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
+from sordino.events import DpEvent, GaussianDpEvent
 from sordino.mechanism import Mechanism, Prices, Turn
+from sordino.mechanisms.distributed import SharedNoise, shared_noise
 from sordino.mechanisms.setting import Entry, Options, Setting
 from sordino.perturb.gaussian import CentralGaussian
-from sordino.perturb.price import prices
-from sordino.perturb.shares import GaussianShares
+from sordino.perturb.price import prices, sampled
 from sordino.train.local import ExampleGradients
-from sordino.types import Trust
 
 
 class DpSgd(Options):
@@ -39,55 +38,47 @@ class DpSgd(Options):
 
 
 @dataclass(frozen=True)
-class Sampled(GaussianShares):
-    """Noise shares over Poisson batches of records: the price carries the batch's amplification."""
-
-    sampling_rate: float = 1.0
-
-    def price(self, turn: Turn) -> Prices:
-        return record_prices(turn.knob("noise_multiplier"), "distributed", self.sampling_rate)
-
-
-@dataclass(frozen=True)
 class CentralSampled(CentralGaussian):
-    """The same with a trusted server's noise."""
+    """A trusted server's noise over Poisson batches of records: the price carries the batch's amplification."""
 
     sampling_rate: float = 1.0
 
     def price(self, turn: Turn) -> Prices:
-        return record_prices(turn.knob("noise_multiplier"), "central", self.sampling_rate)
+        return self.prices(turn.knob("noise_multiplier"))
 
+    def prices(self, noise_multiplier: float) -> Prices:
+        """Returns the price for a noise multiplier: what calibration asks for."""
 
-def record_prices(noise_multiplier: float, trust: Trust, sampling_rate: float) -> Prices:
-    """Returns the price of one step over a secret Poisson batch."""
+        def event(z: float) -> DpEvent:
+            return sampled(GaussianDpEvent(z), self.sampling_rate)
 
-    def event(z: float) -> DpEvent:
-        gaussian = GaussianDpEvent(z)
-        return gaussian if sampling_rate >= 1 else PoissonSampledDpEvent(sampling_rate, gaussian)
-
-    return prices("record", trust, "add_remove", noise_multiplier, event)
+        return prices("record", "central", "add_remove", noise_multiplier, event)
 
 
 def compose(options: DpSgd, setting: Setting) -> Mechanism:
     """Returns the composition."""
-    rate, central = options.sampling_rate, options.trust == "central"
-    multiplier = setting.calibrate(options, lambda z: record_prices(z, options.trust, rate))
     records = float(setting.sizes.sum()) * setting.expected / setting.population
+    noise = _noise(options, setting, records * options.sampling_rate)
     return Mechanism(
         name=options.name,
         mode=options.mode,
         unit="record",
         trust=options.trust,
         selector=setting.selector,
-        local=ExampleGradients(rate),
+        local=ExampleGradients(options.sampling_rate),
         bounder=PerExample(),
-        perturber=CentralSampled("record", sampling_rate=rate)
-        if central
-        else Sampled("record", tolerance=setting.tolerance, sampling_rate=rate),
-        aggregator=PlainSum(records * rate, None if central else setting.tolerance),
-        adapter=Steady(options.clip_norm, multiplier),
+        perturber=noise.perturber,
+        aggregator=noise.aggregator,
+        adapter=Steady(options.clip_norm, noise.multiplier),
         server_learning_rate=2.0,
     )
+
+
+def _noise(options: DpSgd, setting: Setting, batch: float) -> SharedNoise:
+    if options.trust == "distributed":
+        return shared_noise(options, setting, "record", batch, options.sampling_rate)
+    central = CentralSampled("record", sampling_rate=options.sampling_rate)
+    return SharedNoise(central, PlainSum(batch), setting.calibrate(options, central.prices))
 
 
 ENTRY = Entry(DpSgd, compose, "record", "distributed", "per-example clipped gradients, noise shared out over clients")

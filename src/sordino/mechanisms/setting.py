@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,8 +13,12 @@ from sordino.account.calibrate import noise_multiplier_for
 from sordino.errors import RecipeError
 from sordino.events import DpEvent, Unbounded
 from sordino.layout import Layout
-from sordino.mechanism import Mechanism, Prices, Selector, Trust, Turn
-from sordino.types import IntArray, Mode, Unit
+from sordino.mechanism import Mechanism, Prices, Selector, Turn
+from sordino.types import IntArray, Mode, Trust, Unit
+
+
+Fidelity = Literal["exact", "masked", "full"]
+"""How much of the secure sum a simulation plays: integers, masks, or the whole protocol."""
 
 
 class Options(BaseModel):
@@ -53,8 +57,15 @@ class Setting:
     participations: int
     """How often the noise must suffice for one client, when cohorts are drawn."""
     secure: bool = False
-    bits: int = 20
+    """Whether messages are summed securely, as integers."""
+    fidelity: Fidelity = "exact"
+    corrupt: float = 0.0
+    """Share of a cohort that may work with the server (secure)."""
+    rounding: float = 0.01
+    """Share by which rounding to integers may raise the sensitivity."""
     classes: int = 0
+    public: bool = False
+    """Whether there are public records to measure accuracy on."""
     train: Any = None
     """Local training settings (`train.settings.LocalTraining`)."""
     extra: dict[str, Any] = field(default_factory=dict)
@@ -110,4 +121,4 @@ class Entry:
     paper: str = ""
 
 
-__all__ = ["Budget", "Entry", "Options", "Setting", "Turn", "likely_participations"]
+__all__ = ["Budget", "Entry", "Fidelity", "Options", "Setting", "Turn", "likely_participations"]

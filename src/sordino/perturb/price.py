@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sordino.events import DpEvent, Guarantee, Unbounded
+from sordino.events import DpEvent, Guarantee, PoissonSampledDpEvent, Unbounded
 from sordino.mechanism import Prices
 from sordino.types import Adjacency, Trust, Unit
 
 TRUSTED = "central trust: the server sees every contribution before noise is added"
+
+
+def sampled(event: DpEvent, rate: float) -> DpEvent:
+    """Returns the event over a Poisson batch of records that the client keeps secret, or over all of them."""
+    return event if rate >= 1 else PoissonSampledDpEvent(rate, event)
 
 
 def prices(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from sordino.events import GaussianDpEvent
+from sordino.events import DpEvent, GaussianDpEvent
 from sordino.mechanism import Prices, Turn
-from sordino.perturb.price import prices
+from sordino.perturb.price import prices, sampled
 from sordino.stages import Bounded, Released, Shielded, Summed
 from sordino.types import Adjacency, IntArray, Unit
 
@@ -24,10 +24,11 @@ class GaussianShares:
     """Shares for the worst admissible cohort, thinned to exactly the target once the survivors are counted.
 
     Each client draws e ~ N(0, v_e) with v_e = σ²/n_0, σ = noise_multiplier · clip_norm. When n′ ≥ n_0 survive, it
-    splits e = G + R with G = (v_f/v_e)·e + N(0, v_f(1 − v_f/v_e)), v_f = σ²/n′, and reveals R alone, which is subtracted.
+    splits e = G + R with G = (v_f/v_e)·e + N(0, v_f(1 − v_f/v_e)), v_f = σ²/n′, and reveals R alone, which is
+    subtracted.
 
-    **Formal guarantees**: trust distributed: the server sees only the sum, and the R's. Cov(G, R) = Cov(G, e) − Var(G) =
-    v_f − v_f = 0, and both are Gaussian, so R tells nothing about the noise that stays: Σ G ~ N(0, σ²) exactly, for
+    **Formal guarantees**: trust distributed: the server sees only the sum, and the R's. Cov(G, R) = Cov(G, e) − Var(G)
+    = v_f − v_f = 0, and both are Gaussian, so R tells nothing about the noise that stays: Σ G ~ N(0, σ²) exactly, for
     every observer. A client that vanishes before it reveals leaves its whole e: more noise, never less. The price is
     one Gaussian of the multiplier; honest clients are assumed to add their shares.
     **Edge cases**: fewer than n_0 survivors abort the round in the aggregator; with n′ = n_0 nothing is revealed.
@@ -37,6 +38,8 @@ class GaussianShares:
     unit: Unit = "client"
     adjacency: Adjacency = "zero_out"
     tolerance: float = 0.0
+    sampling_rate: float = 1.0
+    """Probability that a record is in a round's batch, where rows are sums over secret batches (record unit)."""
 
     def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
         share = self._stddev(turn) / math.sqrt(admissible(len(turn.cohort), self.tolerance))
@@ -56,7 +59,15 @@ class GaussianShares:
         return Released(summed.total / summed.weight, self._stddev(turn) / summed.weight)
 
     def price(self, turn: Turn) -> Prices:
-        return prices(self.unit, "distributed", self.adjacency, turn.knob("noise_multiplier"), GaussianDpEvent)
+        return self.prices(turn.knob("noise_multiplier"))
+
+    def prices(self, noise_multiplier: float) -> Prices:
+        """Returns the price for a noise multiplier: what calibration asks for."""
+
+        def event(z: float) -> DpEvent:
+            return sampled(GaussianDpEvent(z), self.sampling_rate)
+
+        return prices(self.unit, "distributed", self.adjacency, noise_multiplier, event)
 
     def _stddev(self, turn: Turn) -> float:
         return turn.knob("noise_multiplier") * turn.knob("clip_norm")

@@ -1,0 +1,62 @@
+"""Rounding for rows of many records, where the unit is one record of them: a common dither, and no norm to hold to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sordino.errors import DataError, RecipeError
+from sordino.events import Skellam
+from sordino.types import Adjacency, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Dither:
+    """Rounds v·scale up or down at random, entry by entry; a record of at most clip_norm then changes little more.
+
+    **Formal guarantees**: let x and x + Δ be a client's row without and with a record, ‖Δ‖₂ ≤ clip_norm, and U the
+    dither: both are rounded to ⌊γx + U⌋ and ⌊γ(x + Δ) + U⌋ with γ = scale. Given U the entries differ by less than
+    γ|Δ_j| + 1, so L2 by at most γ·clip_norm + √d and L1 by at most √d·γ·clip_norm + d (and by the square of the former,
+    since |z| ≤ z² for integers). U is drawn apart from the data, and telling it to the observer as well can only help
+    him: the sensitivities hold for the release (quasi-convexity of the divergences). Rows themselves may be of any
+    norm.
+    **Edge cases**: rows that are not finite are refused.
+    **Reference**: subtractive dithering as in Kairouz, Liu, Steinke (2021), section 4, without conditioning.
+    """
+
+    width: int
+    clip_norm: float
+    scale: float
+    records: int
+    """Most records whose vectors can be in one sum: public, for the modulus alone."""
+
+    @classmethod
+    def fine(cls, width: int, clip_norm: float, records: int, inflation: float = 0.01) -> Dither:
+        """Returns the coarsest rounding that raises the L2 sensitivity by at most this share."""
+        return cls(width, clip_norm, math.sqrt(width) / (inflation * clip_norm), records)
+
+    def event(self, variance: float, adjacency: Adjacency = "add_remove") -> Skellam:
+        """Returns what the release of a sum with Skellam noise of this variance (in integers) does to one record."""
+        if adjacency == "replace":
+            raise RecipeError("records come and go one at a time in a secure sum: use adjacency add_remove")
+        length, root = self.clip_norm * self.scale, math.sqrt(self.width)
+        l2 = length + root
+        return Skellam(variance, l2, min(root * length + self.width, l2**2))
+
+    def modulus_bits(self, cohort: int, variance: float, wrap: float = 2.0**-40) -> int:
+        """Returns the fewest bits with which the sum cannot wrap, except with probability `wrap` (Bernstein)."""
+        tail = math.log(2 * self.width / wrap)
+        noise = tail / 3 + math.sqrt(tail**2 / 9 + 2 * variance * tail)
+        bits = math.floor(self.records * self.clip_norm * self.scale + cohort + noise + 1).bit_length() + 1
+        if bits > 64:
+            raise RecipeError(f"the sum needs {bits} bits and 64 are the most: raise aggregate.rounding")
+        return bits
+
+    def round_row(self, row: FloatArray, generator: np.random.Generator) -> IntArray:
+        """Returns one client's row in integers."""
+        values = np.asarray(row, np.float64) * self.scale
+        if values.shape != (self.width,) or not (np.abs(values) < 2.0**62).all():
+            raise DataError(f"a row of shape {values.shape} must have {self.width} finite entries before it is rounded")
+        return np.floor(values + generator.random(self.width)).astype(np.int64)

@@ -1,0 +1,154 @@
+"""dropout_robust: noise shared out over a cohort that loses clients, brought back to exactly what was promised.
+
+Baek, Kim, Nam, Park (2021), "Enhancing Differential Privacy for Federated Learning at Scale". Unit client, trust
+distributed: the server sees sums, and what survivors reveal to correct the noise.
+
+**Certified.** Each client sends w_i·clip(u_i), w_i = min(n_i/record_limit, 1), plus a share of noise drawn for the
+fewest survivors that a round accepts; when n′ are left, each splits its share into a part that stays and an independent
+part that it reveals and that is subtracted (`perturb/shares.py`; in integers `perturb/integer_shares.py`).
+
+*Proof.* (1) ‖w_i·clip(u_i)‖ ≤ clip_norm since w_i ≤ 1, so one client moves the sum by at most clip_norm, under zero_out
+and add_remove alike. (2) What is revealed is independent of what stays, so given all that the server sees besides, the
+noise around the sum of the survivors' contributions is exactly N(0, (z·clip_norm)²), for every cohort and every n′ ≥
+n_0: the release is one Gaussian of multiplier z. A client that vanishes before it reveals leaves its whole share: the
+noise is a sum of that and an independent rest, and post-processing cannot hurt. (3) The denominator is a public
+constant. (4) The server knows the cohort: it gets no amplification, and zero_out is its adjacency, since who was asked
+is no secret to it. An outsider sees the released model only, whose law depends on the cohort through the sum alone, so
+Poisson coins amplify under add_remove. Taken as given: honest clients add their shares, and who vanishes when (and so
+whether a round is aborted, and how much noise beyond the target stays when clients vanish between sending and
+revealing) is the same with and without one client; where an outsider could tell that apart, he still has the server's
+promise, of whose view his own is a function.
+
+**Faithful.** Algorithm 2 (`plain`), Algorithm 3 (`extended`), or no correction (`uncalibrated`), see
+`perturb/printed.py`: what survivors send tells the server about the noise that stays, so its certified ε belongs to
+2z·√(n′/(n+n′)) instead of 2z, and the division by the survivors' weight leaves add_remove without any bound. The claim
+is the paper's accountant.
+
+Where we deviate: shares are equal and not in proportion to w_i, so that nobody has to tell the server how much data it
+has; the sum is divided by a public constant; the noise multiplier is relative to clip_norm, not to 2·clip_norm.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from pydantic import Field
+
+from sordino.account.accountant import price
+from sordino.account.calibrate import noise_multiplier_for
+from sordino.adapt.steady import Steady
+from sordino.aggregate.plain import PlainSum
+from sordino.bound.weighted import StayNear, WeightedClip, weights
+from sordino.errors import RecipeError
+from sordino.events import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
+from sordino.mechanism import Claim, Mechanism
+from sordino.mechanisms.distributed import shared_noise
+from sordino.mechanisms.setting import Entry, Options, Setting
+from sordino.perturb.printed import Form, PrintedShares
+from sordino.train.local import LocalSteps
+
+
+class DropoutRobust(Options):
+    """Client-level privacy without a trusted server, whoever drops out."""
+
+    name: Literal["dropout_robust"] = "dropout_robust"
+    record_limit: int | None = Field(
+        None, ge=1, description="n_max: a client counts min(its records / n_max, 1) (default: everybody counts 1)"
+    )
+    mean_weight: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="public guess of the mean weight: the sum is divided by it times the cohort (certified)",
+    )
+    form: Form = Field(
+        "extended", description="Algorithm 2 (`plain`), 3 (`extended`), or noise that is left as it is (faithful)"
+    )
+    minimum_weight: float | None = Field(
+        None, gt=0, description="n_0, the least weight that a round accepts (faithful; default: from the tolerance)"
+    )
+
+
+def compose(options: DropoutRobust, setting: Setting) -> Mechanism:
+    """Returns the composition."""
+    return _faithful(options, setting) if options.mode == "faithful" else _certified(options, setting)
+
+
+def _certified(options: DropoutRobust, setting: Setting) -> Mechanism:
+    noise = shared_noise(options, setting, "client", setting.expected * options.mean_weight)
+    return Mechanism(
+        name=options.name,
+        mode=options.mode,
+        unit="client",
+        trust="distributed",
+        selector=setting.selector,
+        local=LocalSteps(),
+        bounder=WeightedClip(options.record_limit),
+        perturber=noise.perturber,
+        aggregator=noise.aggregator,
+        adapter=Steady(options.clip_norm, noise.multiplier),
+        after_step=StayNear(options.clip_norm),
+    )
+
+
+def _faithful(options: DropoutRobust, setting: Setting) -> Mechanism:
+    counts = weights(setting.sizes, options.record_limit)
+    expected = float(counts.mean()) * setting.expected
+    least = options.minimum_weight or (1 - setting.tolerance) * expected
+    shares = PrintedShares(options.form, counts, least, setting.tolerance)
+    multiplier = options.noise_multiplier or _calibrated(options, setting)
+    return Mechanism(
+        name=options.name,
+        mode=options.mode,
+        unit="client",
+        trust="distributed",
+        selector=setting.selector,
+        local=LocalSteps(),
+        bounder=WeightedClip(options.record_limit),
+        perturber=shares,
+        aggregator=PlainSum(None),
+        adapter=Steady(options.clip_norm, multiplier),
+        claim=_claim(options, setting, multiplier),
+        after_step=StayNear(options.clip_norm),
+    )
+
+
+def _calibrated(options: DropoutRobust, setting: Setting) -> float:
+    """Returns the least z for which the paper claims the budget after all rounds."""
+    if setting.budget.epsilon is None:
+        raise RecipeError("mechanism.noise_multiplier and budget.epsilon are both missing: set one of them")
+
+    def history(z: float) -> dict[DpEvent, int]:
+        return {_claimed_event(options, setting, z): setting.rounds}
+
+    return noise_multiplier_for(setting.budget.epsilon, setting.budget.delta, history, "rdp-classic")
+
+
+def _claimed_event(options: DropoutRobust, setting: Setting, multiplier: float) -> DpEvent:
+    """Returns what the paper charges for a round (Table 2): a sampled Gaussian of multiplier z.
+
+    Without calibration that is z·√(n′/n); we take the largest dropout that a round accepts.
+    """
+    kept = 1 - setting.tolerance if options.form == "uncalibrated" else 1.0
+    rate = min(1.0, setting.expected / setting.population)
+    return PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier * math.sqrt(kept)))
+
+
+def _claim(options: DropoutRobust, setting: Setting, multiplier: float) -> Claim:
+    event = _claimed_event(options, setting, multiplier)
+    return Claim(
+        "Rényi accounting of the sampled Gaussian of multiplier z, orders up to 63, ε = D_α + ln(1/δ)/(α−1)",
+        lambda rounds, delta: price({event: rounds}, "rdp-classic").epsilon(delta),
+        per_round=True,
+    )
+
+
+ENTRY = Entry(
+    DropoutRobust,
+    compose,
+    "client",
+    "distributed",
+    "noise shares that stay exact whoever drops out",
+    paper="Baek et al. (2021), Enhancing Differential Privacy for Federated Learning at Scale",
+)
