@@ -62,7 +62,7 @@ class Books:
         """
         allowed, barred = present.copy(), ~present
         if self.epsilon is not None:
-            # a printed mechanism is held to what it claims: what really holds may be far dearer, and is certified as such
+            # a printed mechanism is held to its claim: what really holds may be far dearer, and is certified as such
             bounded = [c.guarantee for c in charges if not isinstance(c.event, Unbounded)]
             binding = bounded if self.mechanism.claim is None else []
             budget = Budget(self.epsilon, self.delta)

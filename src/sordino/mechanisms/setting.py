@@ -16,7 +16,6 @@ from sordino.layout import Layout
 from sordino.mechanism import Mechanism, Prices, Selector, Turn
 from sordino.types import IntArray, Mode, Trust, Unit
 
-
 Fidelity = Literal["exact", "masked", "full"]
 """How much of the secure sum a simulation plays: integers, masks, or the whole protocol."""
 
