@@ -48,6 +48,6 @@ class Layout:
         """Splits a row `[d]`, or rows `[n, d]`, into named views."""
         pieces = row.split(list(self.sizes), dim=-1)
         return {
-            name: piece.view(*row.shape[:-1], *shape)
+            name: piece.view((*row.shape[:-1], *shape))
             for name, shape, piece in zip(self.names, self.shapes, pieces, strict=True)
         }

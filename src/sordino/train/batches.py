@@ -7,15 +7,39 @@ masked. Draws are keyed by (seed, round, client, epoch or step), so who else is 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from sordino.data.federation import ClientData
 from sordino.randomness import Randomness
-from sordino.types import BoolArray, IntArray
+from sordino.types import IntArray
 
 PADDING = 0.25
-"""Largest share of a rectangle's row that may be padding."""
+"""Largest share of a row of a rectangle that may be padding."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A stretch of a cohort, largest clients first, and where their records lie in its tensors."""
+
+    places: IntArray
+    """Places of the clients in the cohort."""
+    clients: IntArray
+    starts: IntArray
+    sizes: IntArray
+    x: Tensor
+    y: Tensor
+
+    @classmethod
+    def of(cls, data: ClientData, stretch: slice) -> Shard:
+        """Returns a stretch of the cohort, without a copy of its records."""
+        first, last = int(data.offsets[stretch.start]), int(data.offsets[stretch.stop])
+        order = np.argsort(-data.sizes[stretch], kind="stable") + stretch.start
+        starts = data.offsets[order] - first
+        return cls(order, data.clients[order], starts, data.sizes[order], data.x[first:last], data.y[first:last])
 
 
 @dataclass(frozen=True)
@@ -23,7 +47,7 @@ class Rectangle:
     """Batches of similar length, one row a client.
 
     Attributes:
-        rows: which clients (places in the cohort).
+        rows: which clients of the shard.
         index: which records, `[clients, length]`; padding repeats a record of the same client.
         lengths: how many leading records of each row count.
     """
@@ -32,11 +56,26 @@ class Rectangle:
     index: IntArray
     lengths: IntArray
 
-    @property
-    def mask(self) -> BoolArray | None:
-        """Which records count, or None where all do."""
+    def take(self, records: Tensor) -> Tensor:
+        """Returns the batches `[clients, length, …]`: a view where they lie side by side, else a copy."""
+        index = self.index.ravel()
+        taken = records[index[0] : index[0] + len(index)]
+        aligned = taken.data_ptr() % 64 == 0  # or the library may add up in another order, and bits would differ
+        if not (aligned and len(taken) == len(index) and (index[1:] - index[:-1] == 1).all()):
+            taken = records.index_select(0, torch.from_numpy(index))
+        return taken.view(*self.index.shape, *records.shape[1:])
+
+    def mask(self, dtype: torch.dtype) -> Tensor:
+        """Returns 1 for records that count and 0 for padding, `[clients, length]`."""
+        inside = np.arange(self.index.shape[1]) < self.lengths[:, None]
+        return torch.from_numpy(inside).to(dtype)
+
+    def means(self, dtype: torch.dtype) -> Tensor:
+        """Returns the weights that make a client's objective the mean over its batch."""
         length = self.index.shape[1]
-        return None if (self.lengths == length).all() else np.arange(length) < self.lengths[:, None]
+        if self.lengths[-1] == length:
+            return torch.full((1, 1), 1 / length, dtype=dtype).expand(self.index.shape)
+        return self.mask(dtype) / torch.from_numpy(self.lengths)[:, None].to(dtype)
 
 
 def rectangles(records: IntArray, rows: IntArray, starts: IntArray, lengths: IntArray) -> Iterator[Rectangle]:
@@ -44,9 +83,8 @@ def rectangles(records: IntArray, rows: IntArray, starts: IntArray, lengths: Int
 
     **Edge cases**: rows with an empty batch appear in no rectangle.
     """
-    longest_first = np.argsort(-lengths, kind="stable")
+    longest_first = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
     rows, starts, lengths = rows[longest_first], starts[longest_first], lengths[longest_first]
-    rows, starts, lengths = (a[: np.count_nonzero(lengths)] for a in (rows, starts, lengths))
     while len(rows):
         length = int(lengths[0])
         # lengths descend, so the first row that is too short for this rectangle opens the next one
@@ -56,41 +94,49 @@ def rectangles(records: IntArray, rows: IntArray, starts: IntArray, lengths: Int
         rows, starts, lengths = rows[end:], starts[end:], lengths[end:]
 
 
+@dataclass(frozen=True)
 class EpochBatches:
     """Shuffled epochs, cut into batches of a fixed size; the last, shorter batch of an epoch is kept.
 
-    **Formal guarantees**: in each epoch every record is used exactly once; epochs are shuffled afresh.
+    **Formal guarantees**: in each epoch every record is used exactly once; every epoch is shuffled afresh.
     **Edge cases**: a client whose batch holds all its records is not shuffled, as order cannot matter.
     """
 
-    def __init__(
-        self, offsets: IntArray, clients: IntArray, batch_size: int | None, randomness: Randomness, round_: int
-    ) -> None:
-        self._starts, self._sizes = offsets[:-1], np.diff(offsets)
-        self._clients, self._randomness, self._round = clients, randomness, round_
-        self._batch = self._sizes if batch_size is None else np.minimum(batch_size, self._sizes)
-        self.per_epoch = -(-self._sizes // np.maximum(self._batch, 1))
-        self._records = np.arange(offsets[-1])
+    shard: Shard
+    batch_size: int | None
+    randomness: Randomness
+    round_: int
+    _records: IntArray = field(init=False)
 
-    def step(self, step: int, rows: IntArray) -> Iterator[Rectangle]:
-        """Yields the rectangles of the given rows' batches at a step; steps must be asked for in order."""
-        epoch, place = np.divmod(step, self.per_epoch[rows])
-        fresh = (place == 0) & (self.per_epoch[rows] > 1)
-        if fresh.any():
-            self._shuffle(rows[fresh], epoch[fresh])
-        first = place * self._batch[rows]
-        lengths = np.minimum(self._batch[rows], self._sizes[rows] - first)
-        return rectangles(self._records, rows, self._starts[rows] + first, lengths)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_records", np.arange(len(self.shard.x)))
+
+    @property
+    def batch(self) -> IntArray:
+        """Number of records in a full batch of each client."""
+        return self.shard.sizes if self.batch_size is None else np.minimum(self.batch_size, self.shard.sizes)
+
+    def step(self, step: int, count: int) -> Iterator[Rectangle]:
+        """Yields the batches of the first `count` clients at a step; steps must be asked for in order."""
+        batch, sizes = self.batch[:count], self.shard.sizes[:count]
+        per_epoch = -(-sizes // batch)
+        epoch, place = np.divmod(step, per_epoch)
+        fresh = np.flatnonzero((place == 0) & (per_epoch > 1))
+        if len(fresh):
+            self._shuffle(fresh, epoch[fresh])
+        first = place * batch
+        lengths = np.minimum(batch, sizes - first)
+        return rectangles(self._records, np.arange(count), self.shard.starts[:count] + first, lengths)
 
     def _shuffle(self, rows: IntArray, epochs: IntArray) -> None:
-        sizes, starts = self._sizes[rows], self._starts[rows]
-        order = self._randomness.orders("batches", self._round, self._clients[rows], sizes, epochs)
-        ends = np.cumsum(sizes)
-        shift = np.repeat(starts, sizes)
+        sizes, starts = self.shard.sizes[rows], self.shard.starts[rows]
+        order = self.randomness.orders("batches", self.round_, self.shard.clients[rows], sizes, epochs)
+        ends, shift = np.cumsum(sizes), np.repeat(starts, sizes)
         place = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
         self._records[shift + place] = shift + order
 
 
+@dataclass(frozen=True)
 class PoissonBatches:
     """Batches into which every record enters by its own coin: what amplification by record sampling asks for.
 
@@ -98,17 +144,18 @@ class PoissonBatches:
     **Edge cases**: a batch may be empty; a rate of 1 takes all records.
     """
 
-    def __init__(
-        self, offsets: IntArray, clients: IntArray, sampling_rate: float, randomness: Randomness, round_: int
-    ) -> None:
-        self._offsets, self._clients, self._rate = offsets, clients, sampling_rate
-        self._randomness, self._round = randomness, round_
+    shard: Shard
+    sampling_rate: float
+    randomness: Randomness
+    round_: int
 
     def step(self, step: int) -> tuple[Iterator[Rectangle], IntArray]:
-        """Returns the rectangles of all clients' batches at a step, and how many records each client drew."""
-        sizes = np.diff(self._offsets)
-        coins = self._randomness.uniforms("records", self._round, self._clients, sizes, step)
-        drawn = coins < self._rate
+        """Returns the batches of all clients at a step, and how many records each client drew."""
+        sizes, starts = self.shard.sizes, self.shard.starts
+        coins = self.randomness.uniforms("records", self.round_, self.shard.clients, sizes, step)
+        ends = np.cumsum(sizes)
+        place = np.arange(len(coins)) - np.repeat(ends - sizes - starts, sizes)
+        drawn = coins < self.sampling_rate
         before = np.concatenate([[0], np.cumsum(drawn)])
-        starts, lengths = before[self._offsets[:-1]], np.diff(before[self._offsets])
-        return rectangles(np.flatnonzero(drawn), np.arange(len(sizes)), starts, lengths), lengths
+        lengths = before[ends] - before[ends - sizes]
+        return rectangles(place[drawn], np.arange(len(sizes)), before[ends - sizes], lengths), lengths

@@ -1,39 +1,43 @@
-"""Gradients of any `torch.nn.Module`, for many clients at once: `vmap` over the forward pass, one backward pass."""
+"""Gradients of any `torch.nn.Module`: `vmap` over the forward pass of many clients, then one backward pass."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
-from sordino.layout import Layout
-
-Loss = Callable[[Tensor, Tensor], Tensor]
-"""Losses of single examples: `(outputs [n, …], targets [n, …]) → [n]`."""
+from sordino.train.gradients import Loss, summed_clients, summed_examples
+from sordino.train.stateless import Stateless
 
 
 class FunctionalGradients:
     """Gradients through `torch.func`, for modules whose layers we do not know."""
 
     def __init__(self, model: nn.Module, loss: Loss) -> None:
-        self.model, self.loss, self.layout = model, loss, Layout.of(model)
+        self._forward, self.loss = Stateless(model), loss
 
     def outputs(self, rows: Tensor, x: Tensor) -> Tensor:
-        """Returns each client's outputs under its own weights: `[n, d], [n, b, …] → [n, b, …]`."""
-
-        def forward(row: Tensor, batch: Tensor) -> Tensor:
-            outputs: Tensor = functional_call(self.model, self.layout.unflatten(row), (batch,))
-            return outputs
-
-        outputs: Tensor = vmap(forward)(rows, x)
+        if len(rows) == 1:
+            flat = self._forward(rows[0], x.flatten(0, 1))
+            return flat.view(*x.shape[:2], *flat.shape[1:])
+        outputs: Tensor = vmap(self._forward)(rows, x)
         return outputs
 
     def gradients(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-        """Returns each client's gradient of Σ_j weights[k, j]·loss(k, j): `[n, d]`."""
-        rows = rows.detach().requires_grad_()
+        rows = rows.detach().expand(len(x), -1).requires_grad_()
         with torch.enable_grad():
             losses = self.loss(self.outputs(rows, x).flatten(0, 1), y.flatten(0, 1))
-            (gradients,) = torch.autograd.grad((losses * weights.flatten()).sum(), rows)
+            (gradients,) = torch.autograd.grad(losses, rows, weights.flatten())
         return gradients
+
+    def clipped_clients(
+        self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float
+    ) -> tuple[Tensor, Tensor]:
+        return summed_clients(self.gradients(rows, x, y, weights), bound)
+
+    def clipped_examples(self, rows: Tensor, x: Tensor, y: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
+        # each example as a client of its own
+        own = rows.expand(x.shape[0], -1).repeat_interleave(x.shape[1], 0)
+        alone = self.gradients(own, x.flatten(0, 1)[:, None], y.flatten(0, 1)[:, None], x.new_ones(len(own), 1))
+        examples = alone.view(*x.shape[:2], -1)
+        return summed_examples(examples, mask, bound)

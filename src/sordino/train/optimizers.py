@@ -2,7 +2,7 @@
 
 Row k is client k: every operation is element-wise, so a client's result does not depend on who else is in the matrix.
 
-**Formal guarantees**: equal to `torch.optim` run client by client, up to rounding. **Edge cases**: `step` never changes
+**Formal guarantees**: equal to `torch.optim` run client by client, up to rounding. **Edge cases**: nothing here changes
 its arguments, so a state may be kept and stepped again (which `component_adaptive` does to predict a step).
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -21,86 +20,80 @@ State = Mapping[str, Tensor]
 """Tensors by name, each with one row a client."""
 
 
-class Optimizer(Protocol):
-    """What every optimiser offers."""
+@dataclass(frozen=True)
+class Optimizer:
+    """What every optimiser offers; by itself it is plain SGD: w ← w − η·g."""
+
+    learning_rate: float
 
     def init(self, rows: Tensor) -> State:
         """Returns the state before the first step."""
+        return {}
+
+    def direction(self, state: State, gradients: Tensor) -> tuple[Tensor, State]:
+        """Returns the vectors against which to go, by the learning rate, and the state after the step."""
+        return gradients, state
 
     def step(self, state: State, gradients: Tensor) -> tuple[Tensor, State]:
         """Returns what to add to the weights, and the state after the step."""
+        direction, state = self.direction(state, gradients)
+        return direction * -self.learning_rate, state
 
 
-@dataclass(frozen=True)
-class Sgd:
+class Sgd(Optimizer):
     """w ← w − η·g."""
 
-    learning_rate: float
-
-    def init(self, rows: Tensor) -> State:
-        return {}
-
-    def step(self, state: State, gradients: Tensor) -> tuple[Tensor, State]:
-        return gradients * -self.learning_rate, state
-
 
 @dataclass(frozen=True)
-class Momentum:
+class Momentum(Optimizer):
     """v ← γ·v + g, then w ← w − η·v."""
 
-    learning_rate: float
     momentum: float
 
     def init(self, rows: Tensor) -> State:
         return {"velocity": torch.zeros_like(rows)}
 
-    def step(self, state: State, gradients: Tensor) -> tuple[Tensor, State]:
+    def direction(self, state: State, gradients: Tensor) -> tuple[Tensor, State]:
         velocity = torch.add(gradients, state["velocity"], alpha=self.momentum)
-        return velocity * -self.learning_rate, {"velocity": velocity}
+        return velocity, {"velocity": velocity}
 
 
 @dataclass(frozen=True)
-class Adam:
+class Adam(Optimizer):
     """Kingma and Ba (2015), with bias correction by each client's own number of steps."""
 
-    learning_rate: float
     betas: tuple[float, float]
     damping: float
 
     def init(self, rows: Tensor) -> State:
-        return {
-            "first": torch.zeros_like(rows),
-            "second": torch.zeros_like(rows),
-            # float64: 1 − β² loses digits in float32, which torch avoids by using Python floats
-            "steps": torch.zeros(len(rows), 1, dtype=torch.float64),
-        }
+        # steps in double precision: 1 − βᵗ cancels in single, and torch uses Python's floats there
+        steps = torch.zeros(len(rows), 1, dtype=torch.float64)
+        return {"first": torch.zeros_like(rows), "second": torch.zeros_like(rows), "steps": steps}
 
-    def step(self, state: State, gradients: Tensor) -> tuple[Tensor, State]:
+    def direction(self, state: State, gradients: Tensor) -> tuple[Tensor, State]:
         beta1, beta2 = self.betas
         steps = state["steps"] + 1
         first = torch.lerp(state["first"], gradients, 1 - beta1)
         second = (state["second"] * beta2).addcmul_(gradients, gradients, value=1 - beta2)
-        rate = (self.learning_rate / (1 - beta1**steps)).to(gradients.dtype)
-        shrink = (1 - beta2**steps).rsqrt().to(gradients.dtype)
-        root = second.sqrt().mul_(shrink).add_(self.damping)
-        return (first / root).mul_(-rate), {"first": first, "second": second, "steps": steps}
+        correction1, correction2 = 1 - beta1**steps, (1 - beta2**steps).sqrt()
+        root = second.sqrt().div_(correction2.to(second.dtype)).add_(self.damping)
+        direction = first.div(root).div_(correction1.to(first.dtype))
+        return direction, {"first": first, "second": second, "steps": steps}
 
 
 @dataclass(frozen=True)
-class RmsProp:
+class RmsProp(Optimizer):
     """s ← α·s + (1−α)·g², then w ← w − η·g/(√s + damping)."""
 
-    learning_rate: float
     decay: float
     damping: float
 
     def init(self, rows: Tensor) -> State:
         return {"second": torch.zeros_like(rows)}
 
-    def step(self, state: State, gradients: Tensor) -> tuple[Tensor, State]:
+    def direction(self, state: State, gradients: Tensor) -> tuple[Tensor, State]:
         second = (state["second"] * self.decay).addcmul_(gradients, gradients, value=1 - self.decay)
-        root = second.sqrt().add_(self.damping)
-        return (gradients / root).mul_(-self.learning_rate), {"second": second}
+        return gradients / second.sqrt().add_(self.damping), {"second": second}
 
 
 def optimizer(settings: LocalTraining) -> Optimizer:

@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sordino.data.federation import ClientData
+from sordino.errors import DataError, ModelError
+from sordino.layout import Layout
 from sordino.randomness import Randomness
 from sordino.stages import Trace, Update
-from sordino.train.batches import EpochBatches, Rectangle
-from sordino.train.functional import FunctionalGradients, Loss
+from sordino.train import engine as engines
+from sordino.train.batches import Shard
+from sordino.train.crew import Company, Crew
+from sordino.train.descent import AfterStep, Descent, Memory
+from sordino.train.gradients import Loss, summed_clients
 from sordino.train.optimizers import optimizer
+from sordino.train.private import Order, Privacy, PrivateDescent
 from sordino.train.settings import LocalTraining
+from sordino.train.sums import ExampleSum, StepSum
+from sordino.types import IntArray
+
+_COMPANY: dict[str, Company] = {"auto": "when it pays", "processes": "always"}
 
 
 class Trainer:
-    """Trains the clients of a cohort from the same weights."""
+    """Trains the clients of a cohort from the same weights.
+
+    Args:
+        model: any module that `torch.func` can call; its own weights are not used and never changed.
+        loss: losses of single examples; a client's objective on a batch is their mean.
+        settings: how every client trains.
+        engine: `auto`, `batched` (in this process alone), `loop` (client by client) or `processes` (with the other
+            processes from the start); the attribute `engine` says how gradients are computed.
+        chunk: clients computed at once; by default as many as fit the working memory.
+        after_step: a projection after every local step.
+
+    **Formal guarantees**: the same seed and settings give the same bits, whatever else the machine does. Another chunk
+    changes nothing but the last digits.
+    **Edge cases**: a client without records, and weights of the wrong length, raise one clear error.
+    """
 
     def __init__(
         self,
@@ -27,66 +51,140 @@ class Trainer:
         settings: LocalTraining,
         engine: str = "auto",
         chunk: int | None = None,
-        after_step: Callable[[Tensor, Tensor], Tensor] | None = None,
+        after_step: AfterStep | None = None,
     ) -> None:
-        self.settings = settings
-        self.optimizer = optimizer(settings)
-        self.gradients = FunctionalGradients(model, loss)
-        self.loss = loss
-        self.after_step = after_step
+        self.settings, self.loss, self.chunk, self.width = settings, loss, chunk, Layout.of(model).width
+        self.engine = engines.resolve(model, engine)
+        self._crew = Crew(_COMPANY.get(engine, "alone"))
+        self._gradients = engines.gradients(model, loss, self.engine)
+        rule = (self._gradients, optimizer(settings), settings.batch_size, after_step)
+        self._descent, self._private, self._examples = Descent(*rule), PrivateDescent(*rule), ExampleSum(rule[0])
+        single = settings.optimizer == "sgd" and after_step is None
+        self._step = StepSum(rule[0], settings.learning_rate, settings.batch_size) if single else None
 
     def train(self, w0: Tensor, data: ClientData, randomness: Randomness, round_: int, trace: bool = False) -> Update:
-        """Trains every client from w0 and returns u = w_K − w_0, one row a client."""
-        sizes = np.diff(data.offsets)
-        batches = EpochBatches(data.offsets, data.clients, self.settings.batch_size, randomness, round_)
-        counts = (
-            np.full(len(sizes), self.settings.steps)
-            if self.settings.steps
-            else batches.per_epoch * (self.settings.epochs or 1)
-        )
-        w = w0.detach().repeat(len(sizes), 1)
-        state = dict(self.optimizer.init(w))
-        before, previous, last = (torch.zeros_like(w) for _ in range(3))
-        kept = {name: value.clone() for name, value in state.items()}
-        for step in range(int(counts.max(initial=0))):
-            rows = np.flatnonzero(counts > step)
-            at = torch.from_numpy(rows)
-            gradients = torch.zeros(len(rows), w.shape[1])
-            place = np.empty(len(sizes), np.int64)
-            place[rows] = np.arange(len(rows))
-            for rectangle in batches.step(step, rows):
-                gradients[torch.from_numpy(place[rectangle.rows])] = self._mean_gradients(w, data, rectangle)
-            old = {name: value[at] for name, value in state.items()}
-            delta, new = self.optimizer.step(old, gradients)
-            if trace:
-                previous[at], last[at], before[at] = last[at], gradients, w[at]
-                for name, value in old.items():
-                    kept[name][at] = value
-            w[at] += delta
-            for name, value in new.items():
-                state[name][at] = value
-            if self.after_step is not None:
-                w[at] = self.after_step(w[at], w0)
-        left = Trace(before, previous, last, kept, int(counts.max(initial=0))) if trace else None
-        return Update(data.clients, w - w0, sizes, left)
+        """Returns u = w_K − w_0 of every client after its own K local steps, and a trace of the last two if asked."""
+        counts = self._counts(data)
+        shards = self._shards(w0, data, counts)
+        jobs = [(shard, w0, counts[shard.places], randomness, round_, trace) for shard in shards]
+        found = self._crew.each(self._descent, jobs)
+        rows = _scattered(shards, [part for part, _ in found])
+        memories = [memory for _, memory in found]
+        return Update(data.clients, rows, data.sizes, _trace(shards, memories, counts) if trace else None)
 
-    def _mean_gradients(self, w: Tensor, data: ClientData, rectangle: Rectangle) -> Tensor:
-        index = torch.from_numpy(rectangle.index)
-        weights = torch.from_numpy(1 / rectangle.lengths).to(w.dtype)[:, None].expand(index.shape)
-        if rectangle.mask is not None:
-            weights = weights * torch.from_numpy(rectangle.mask)
-        return self.gradients.gradients(w[torch.from_numpy(rectangle.rows)], data.x[index], data.y[index], weights)
+    def clipped_sum(
+        self, w0: Tensor, data: ClientData, clip_norm: float, randomness: Randomness, round_: int
+    ) -> tuple[Tensor, Tensor]:
+        """Returns Σ_k clip(u_k) `[d]`, and the norms ‖u_k‖ before clipping `[n]`.
 
-    def evaluate(self, w: Tensor, x: Tensor, y: Tensor, batch: int = 4096) -> tuple[float, float | None]:
-        """Returns the mean loss and the accuracy (None where outputs are not class scores)."""
-        total, right = 0.0, 0
+        Where every client takes a single step of plain SGD, no update is ever in memory; else it trains and sums.
+        """
+        counts = self._counts(data)
+        if self._step is None or (counts > 1).any():
+            return summed_clients(self.train(w0, data, randomness, round_).rows, clip_norm)
+        shards = self._shards(w0, data, counts)
+        found = self._crew.each(self._step, [(shard, w0, clip_norm, randomness, round_) for shard in shards])
+        total = torch.stack([part for part, _ in found]).sum(0)
+        return total, _scattered(shards, [norms for _, norms in found])
+
+    def example_sum(
+        self,
+        w0: Tensor,
+        data: ClientData,
+        clip_norm: float,
+        sampling_rate: float | None,
+        randomness: Randomness,
+        round_: int,
+        per_client: bool = False,
+    ) -> tuple[Tensor, IntArray]:
+        """Returns the sum of clipped per-example gradients, and how many records each client's batch held.
+
+        Args:
+            w0: the weights at which gradients are taken.
+            data: the cohort's records.
+            clip_norm: L2 bound on each example's gradient.
+            sampling_rate: probability that a record is in its client's batch; None takes all records.
+            randomness: where the coins come from.
+            round_: the round.
+            per_client: one sum for each client, `[n, d]`, instead of one over all, `[d]`.
+        """
+        shards = self._shards(w0, data, np.ones(len(data.clients), np.int64), data.sizes)
+        jobs = [(shard, w0, clip_norm, sampling_rate, randomness, round_, per_client) for shard in shards]
+        found = self._crew.each(self._examples, jobs)
+        counts = np.zeros(len(data.clients), np.int64)
+        for shard, (_, taken) in zip(shards, found, strict=True):
+            counts[shard.places] = taken
+        sums = [part for part, _ in found]
+        return _scattered(shards, sums) if per_client else torch.cat(sums).sum(0), counts
+
+    def private_steps(
+        self,
+        w0: Tensor,
+        data: ClientData,
+        clip_norm: float,
+        noise_multiplier: float,
+        sampling_rate: float | None,
+        steps: int,
+        randomness: Randomness,
+        round_: int,
+        order: Order = "clip_then_noise",
+        batch: float | None = None,
+    ) -> Update:
+        """Returns u = w_K − w_0 after local DP-SGD in every client; see `private.Privacy` for the arguments."""
+        privacy = Privacy(clip_norm, noise_multiplier, sampling_rate, steps, order, batch)
+        shards = self._shards(w0, data, np.full(len(data.clients), steps), data.sizes)
+        found = self._crew.each(self._private, [(shard, w0, privacy, randomness, round_) for shard in shards])
+        return Update(data.clients, _scattered(shards, found), data.sizes)
+
+    def evaluate(self, w: Tensor, x: Tensor, y: Tensor, batch: int = 2048) -> tuple[float, float | None]:
+        """Returns the mean loss, and the accuracy (None where targets are numbers)."""
+        total, right, classes = 0.0, 0, not y.is_floating_point()
         with torch.no_grad():
-            for part, target in zip(x.split(batch), y.split(batch), strict=True):
-                outputs = self.gradients.outputs(w[None], part[None])[0]
-                total += float(self.loss(outputs, target).sum(dtype=torch.float64))
-                if not y.is_floating_point():
-                    right += int(_right(outputs, target).sum())
-        return total / len(y), None if y.is_floating_point() else right / len(y)
+            for records, targets in zip(x.split(batch), y.split(batch), strict=True):
+                outputs = self._gradients.outputs(w[None], records[None])[0]
+                total += float(self.loss(outputs, targets).sum(dtype=torch.float64))
+                right += int(_right(outputs, targets).sum()) if classes else 0
+        return total / len(y), right / len(y) if classes else None
+
+    def _counts(self, data: ClientData) -> IntArray:
+        """Returns the number of local steps of each client."""
+        if self.settings.steps is not None:
+            return np.full(len(data.clients), self.settings.steps)
+        per_epoch = -(-data.sizes // np.maximum(1, self._batch(data.sizes)))
+        return per_epoch * (self.settings.epochs or 1)
+
+    def _batch(self, sizes: IntArray) -> IntArray:
+        return sizes if self.settings.batch_size is None else np.minimum(sizes, self.settings.batch_size)
+
+    def _shards(self, w0: Tensor, data: ClientData, counts: IntArray, batch: IntArray | None = None) -> list[Shard]:
+        """Cuts the cohort into stretches of about the same work."""
+        if w0.shape != (self.width,):
+            raise ModelError(f"the weights are {tuple(w0.shape)}, but the model has {self.width}: give one flat row.")
+        if not data.sizes.all():
+            empty = data.clients[np.argmin(data.sizes)]
+            raise DataError(f"client {empty} has no records: leave it out of the cohort, or give it data.")
+        batch = self._batch(data.sizes) if batch is None else batch
+        record = engines.footprint(self._gradients, data.x)
+        memory = 4 * (2 * record * batch + 4 * self.width)
+        return [Shard.of(data, stretch) for stretch in engines.stretches(batch * counts, memory, self.chunk)]
+
+
+def _scattered(shards: Sequence[Shard], parts: Sequence[Tensor]) -> Tensor:
+    """Returns the shards' rows in the order of the cohort."""
+    rows = torch.empty(sum(len(part) for part in parts), *parts[0].shape[1:], dtype=parts[0].dtype)
+    for shard, part in zip(shards, parts, strict=True):
+        rows[torch.from_numpy(shard.places)] = part
+    return rows
+
+
+def _trace(shards: Sequence[Shard], memories: Sequence[Memory], counts: IntArray) -> Trace:
+    return Trace(
+        before=_scattered(shards, [memory.before for memory in memories]),
+        gradient=_scattered(shards, [memory.gradient for memory in memories]),
+        last_gradient=_scattered(shards, [memory.last_gradient for memory in memories]),
+        state={name: _scattered(shards, [memory.state[name] for memory in memories]) for name in memories[0].state},
+        steps=int(counts.max()),
+    )
 
 
 def _right(outputs: Tensor, labels: Tensor) -> Tensor:

@@ -1,0 +1,137 @@
+"""Gradients of models made of known layers, by hand-written passes over all clients at once.
+
+One backward pass leaves, for each layer with weights, its inputs and the error at its outputs. Norms of gradients, and
+sums of clipped ones, follow from those without any client's (or example's) gradient being in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from sordino.train.closed_form import output_error
+from sordino.train.gradients import Loss, clip_factors
+from sordino.train.layers.layer import Layer, Weighted
+
+Term = tuple[Weighted, Tensor, Tensor]
+"""A layer, its inputs, and the error at its outputs."""
+
+_ROUNDING = 2.0**-20
+"""Relative error of a float32 sum of some thousand products, generously (unit roundoff is 2⁻²⁴)."""
+
+
+class LayeredGradients:
+    """Gradients of a sequence of layers."""
+
+    def __init__(self, layers: list[Layer], loss: Loss, width: int) -> None:
+        self.layers, self.loss, self.width = layers, loss, width
+        self._footprints: dict[tuple[int, ...], int] = {}
+        self._first = min(place for place, layer in enumerate(layers) if hasattr(layer, "gradient"))
+
+    def footprint(self, shape: tuple[int, ...]) -> int:
+        """Returns how many numbers the layers hold for one record of the given shape."""
+        if shape not in self._footprints:
+            x, rows = torch.zeros(1, 1, *shape), torch.zeros(1, self.width)
+            total = x.numel()
+            for layer in self.layers:
+                x, _ = layer.forward(rows, x)
+                total += x.numel()
+            self._footprints[shape] = total
+        return self._footprints[shape]
+
+    def outputs(self, rows: Tensor, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x, _ = layer.forward(rows, x)
+        return x
+
+    def gradients(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+        out = x.new_empty(x.shape[0], self.width)
+        with torch.no_grad():
+            for layer, inputs, error in self._terms(rows, x, y, weights):
+                layer.gradient(inputs, error, out)
+        return out
+
+    def clipped_clients(
+        self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float
+    ) -> tuple[Tensor, Tensor]:
+        total, norms = self._clip_clients(rows, x, y, weights, bound)
+        good = torch.isfinite(norms)
+        if not good.all():
+            total, _ = self._clip_clients(rows, x[good], y[good], weights[good], bound)
+        return total, norms
+
+    def clipped_examples(self, rows: Tensor, x: Tensor, y: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
+        sums, norms = self._clip_examples(rows, x, y, mask, bound)
+        good = torch.isfinite(norms)
+        if not good.all():
+            # blank such examples out, as ∞·0 is not 0; what is still not finite comes from the weights, not the data
+            blanked = x.where(good[(..., *[None] * (x.dim() - 2))], 0.0)
+            sums, _ = self._clip_examples(rows, blanked, y, mask * good, bound)
+            sums = sums.where(torch.isfinite(sums).all(1, keepdim=True), 0.0)
+        return sums, norms
+
+    @torch.no_grad()
+    def _clip_clients(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float) -> tuple[Tensor, Tensor]:
+        terms = list(self._terms(rows, x, y, weights))
+        norms = _norms(terms)
+        factors = clip_factors(norms, bound)[:, None]
+        merged = [(layer, _together(inputs), _together(_scaled(error, factors))) for layer, inputs, error in terms]
+        return self._collected(merged, 1)[0], norms
+
+    @torch.no_grad()
+    def _clip_examples(self, rows: Tensor, x: Tensor, y: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
+        terms = list(self._terms(rows, x, y, mask))
+        norms = _norms([(layer, _alone(inputs), _alone(error)) for layer, inputs, error in terms]).view(mask.shape)
+        factors = clip_factors(norms, bound)
+        scaled = [(layer, inputs, _scaled(error, factors)) for layer, inputs, error in terms]
+        return self._collected(scaled, x.shape[0]), norms
+
+    def _collected(self, terms: list[Term], count: int) -> Tensor:
+        out = terms[0][1].new_empty(count, self.width)
+        for layer, inputs, error in terms:
+            layer.gradient(inputs, error, out)
+        return out
+
+    def _terms(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Iterator[Term]:
+        """Yields the terms of the layers with weights, from the last to the first."""
+        saved = []
+        for layer in self.layers:
+            x, kept = layer.forward(rows, x)
+            saved.append(kept)
+        error = output_error(self.loss, x, y, weights)
+        for place in range(len(self.layers) - 1, self._first - 1, -1):
+            layer, kept = self.layers[place], saved.pop()
+            if hasattr(layer, "gradient"):
+                yield cast(Weighted, layer), kept, error
+            if place > self._first:
+                error = layer.backward(rows, kept, error)
+
+
+def _together(tensor: Tensor) -> Tensor:
+    """Regroups `[n, b, …]` so that all examples belong to one client."""
+    return tensor.flatten(0, 1).unsqueeze(0)
+
+
+def _alone(tensor: Tensor) -> Tensor:
+    """Regroups `[n, b, …]` so that each example is a client of its own."""
+    return tensor.flatten(0, 1).unsqueeze(1)
+
+
+def _scaled(error: Tensor, factors: Tensor) -> Tensor:
+    return error * factors[(..., *[None] * (error.dim() - 2))]
+
+
+def _norms(terms: list[Term]) -> Tensor:
+    """Returns the gradient norms of clients, rounded up.
+
+    Where examples cancel, rounding is relative to what cancelled: the sum of the examples' own norms. It is added, so
+    that a sum of gradients that are scaled by these norms keeps its bound.
+    """
+    squares, summands = torch.zeros(()), torch.zeros(())
+    for layer, inputs, error in terms:
+        square, lengths = layer.squared_norms(inputs, error)
+        squares, summands = squares + square, summands + lengths.square()
+    return (squares.clamp_min(0) + _ROUNDING * summands).sqrt() + _ROUNDING * summands.sqrt()

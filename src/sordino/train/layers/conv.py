@@ -1,0 +1,94 @@
+"""Convolutions: the library's kernels, client by client, on channels-last images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from sordino.train.layers.layer import Component
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Conv2d:
+    """A two-dimensional convolution with zero padding."""
+
+    weight: Component
+    bias: Component | None
+    stride: Pair
+    padding: Pair
+
+    def forward(self, rows: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        biases = [None] * rows.shape[0] if self.bias is None else list(self.bias.of(rows))
+        outputs = [
+            functional.conv2d(images, weight, bias, self.stride, self.padding)
+            for images, weight, bias in zip(_owned(x, rows), self._weights(rows), biases, strict=True)
+        ]
+        return _joined(outputs, x), x
+
+    def backward(self, rows: Tensor, saved: Tensor, error: Tensor) -> Tensor:
+        inputs = [
+            self._backward(images, errors, weight, (True, False, False))[0]
+            for images, errors, weight in zip(
+                _owned(saved, rows), _owned(error, rows), self._weights(rows), strict=True
+            )
+        ]
+        return _joined(inputs, error)
+
+    def gradient(self, x: Tensor, error: Tensor, out: Tensor) -> None:
+        weights, like = self.weight.of(out), _channels_last(self.weight.of(out)[0])
+        biases = [None] * len(out) if self.bias is None else list(self.bias.of(out))
+        for image, err, weight, bias in zip(x, error, weights, biases, strict=True):
+            _, by_weight, by_bias = self._backward(image, err, like, (False, True, bias is not None))
+            weight.copy_(by_weight)
+            if bias is not None:
+                bias.copy_(by_bias)
+
+    def squared_norms(self, x: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
+        patches = self._patches(x.flatten(0, 1))
+        errors = error.permute(0, 1, 3, 4, 2).flatten(2, 3)
+        lengths = patches.square().sum((1, 2)).view(x.shape[:2]) * errors.square().sum((2, 3))
+        patches, errors = patches.view(x.shape[0], -1, patches.shape[2]), errors.flatten(1, 2)
+        squares = torch.bmm(errors.mT, patches).square().sum((1, 2))
+        if self.bias is not None:
+            squares += errors.sum(1).square().sum(1)
+        return squares, lengths.sqrt().sum(1)
+
+    def _weights(self, rows: Tensor) -> list[Tensor]:
+        return [_channels_last(weight) for weight in self.weight.of(rows)]
+
+    def _backward(
+        self, image: Tensor, error: Tensor, weight: Tensor, wanted: tuple[bool, bool, bool]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        bias = [weight.shape[0]] if self.bias is not None else None
+        found: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.convolution_backward(
+            error, image, weight, bias, self.stride, self.padding, (1, 1), False, (0, 0), 1, wanted
+        )
+        return found
+
+    def _patches(self, images: Tensor) -> Tensor:
+        """Returns the patches that the kernel sees: `[images, positions, entries of a patch]`."""
+        (height, width), (down, across) = self.weight.shape[2:], self.stride
+        padded = functional.pad(images, (self.padding[1], self.padding[1], self.padding[0], self.padding[0]))
+        windows = padded.unfold(2, height, down).unfold(3, width, across)
+        return windows.permute(0, 2, 3, 4, 5, 1).flatten(3).flatten(1, 2)
+
+
+def _channels_last(weight: Tensor) -> Tensor:
+    # not `contiguous`, which leaves a single channel's strides as they are and so lets the kernel choose another order
+    return weight.to(memory_format=torch.channels_last)
+
+
+def _owned(images: Tensor, rows: Tensor) -> list[Tensor]:
+    """Returns the images of each row of weights: all of them where there is only one row."""
+    return list(images) if rows.shape[0] > 1 else [images.flatten(0, 1)]
+
+
+def _joined(images: list[Tensor], like: Tensor) -> Tensor:
+    """Returns `[clients, examples, …]` from the images of each row of weights."""
+    flat = images[0] if len(images) == 1 else torch.cat(images)
+    return flat.view(*like.shape[:2], *flat.shape[1:])

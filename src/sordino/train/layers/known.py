@@ -1,0 +1,101 @@
+"""Which models are made of hand-written layers only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
+
+from torch import nn
+
+from sordino.layout import Layout
+from sordino.train.layers.conv import Conv2d
+from sordino.train.layers.layer import Component, Layer
+from sordino.train.layers.linear import Linear
+from sordino.train.layers.plain import Flatten, Plain, Relu
+from sordino.train.layers.pool import MaxPool2d
+
+Components = Mapping[str, Component]
+
+_PLAIN = (nn.Tanh, nn.Sigmoid, nn.ELU, nn.GELU, nn.SiLU, nn.Softplus, nn.LeakyReLU, nn.Hardtanh)
+_PLAIN_IMAGES = (nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.MaxPool2d, nn.Unflatten)
+
+
+def known_layers(model: nn.Module) -> list[Layer] | None:
+    """Returns the model as hand-written layers, or None where it holds something that we do not know.
+
+    **Edge cases**: exact types only, as a subclass may compute something else. Frozen or shared weights, hooks and
+    reparametrisations make a model unknown.
+    """
+    layout = Layout.of(model)
+    if len(layout.names) != len(list(model.named_parameters(remove_duplicate=False))):
+        return None
+    starts = accumulate(layout.sizes, initial=0)
+    components = {
+        name: Component(start, shape) for name, start, shape in zip(layout.names, starts, layout.shapes, strict=False)
+    }
+    layers: list[Layer] = []
+    for prefix, module in _leaves("", model):
+        layer = None if _hooked(module) else _layer(prefix, module, components)
+        if layer is None and type(module) is not nn.Identity:
+            return None
+        layers += [] if layer is None else [layer]
+    return layers
+
+
+def _leaves(prefix: str, module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yields the modules of nested sequences in order, with the prefix of their weights' names."""
+    if type(module) is nn.Sequential and not _hooked(module):
+        for name, child in module.named_children():
+            yield from _leaves(f"{prefix}{name}.", child)
+    else:
+        yield prefix, module
+
+
+def _hooked(module: nn.Module) -> bool:
+    return any(getattr(module, name) for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks"))
+
+
+def _layer(prefix: str, module: nn.Module, components: Components) -> Layer | None:
+    make = _MAKERS.get(type(module))
+    return None if make is None else make(module, components.get(f"{prefix}weight"), components.get(f"{prefix}bias"))
+
+
+def _linear(module: nn.Linear, weight: Component, bias: Component | None) -> Layer:
+    return Linear(weight, bias)
+
+
+def _conv(module: nn.Conv2d, weight: Component, bias: Component | None) -> Layer | None:
+    usual = module.groups == 1 and module.dilation == (1, 1) and module.padding_mode == "zeros"
+    if not usual or isinstance(module.padding, str):
+        return None
+    return Conv2d(weight, bias, _pair(module.stride), _pair(module.padding))
+
+
+def _pool(module: nn.MaxPool2d, *_: Component | None) -> Layer | None:
+    if module.return_indices:
+        return None
+    if (_pair(module.padding), _pair(module.dilation), module.ceil_mode) != ((0, 0), (1, 1), False):
+        return Plain(module)
+    return MaxPool2d(_pair(module.kernel_size), _pair(module.stride))
+
+
+def _flatten(module: nn.Flatten, *_: Component | None) -> Layer | None:
+    return Flatten() if (module.start_dim, module.end_dim) == (1, -1) else None
+
+
+def _pair(value: int | tuple[int, ...]) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else (value[0], value[-1])
+
+
+def _plain(module: nn.Module, *_: Component | None) -> Layer:
+    return Plain(module)
+
+
+_MAKERS: dict[type[nn.Module], Callable[..., Layer | None]] = {
+    **dict.fromkeys((*_PLAIN, *_PLAIN_IMAGES), _plain),
+    nn.Linear: _linear,
+    nn.Conv2d: _conv,
+    nn.MaxPool2d: _pool,
+    nn.Flatten: _flatten,
+    nn.ReLU: lambda *_: Relu(),
+}

@@ -1,0 +1,22 @@
+"""Any module as a function of a row of weights."""
+
+from __future__ import annotations
+
+import copy
+
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from sordino.layout import Layout
+
+
+class Stateless:
+    """Calls a copy of a module with weights from outside; the user's module is never touched."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.layout, self._model = Layout.of(model), copy.deepcopy(model)
+
+    def __call__(self, row: Tensor, batch: Tensor) -> Tensor:
+        """Returns the outputs for a batch under the weights `row [d]`."""
+        outputs: Tensor = functional_call(self._model, self.layout.unflatten(row), (batch,))
+        return outputs

@@ -1,0 +1,77 @@
+"""Sums of clipped contributions that are never in memory one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sordino.randomness import Randomness
+from sordino.train.batches import EpochBatches, PoissonBatches, Shard, rectangles
+from sordino.train.gradients import Gradients
+from sordino.train.private import example_sums
+from sordino.types import IntArray
+
+
+@dataclass(frozen=True)
+class StepSum:
+    """The sum over clients of the clipped update of one SGD step, u_k = −η·g_k.
+
+    **Formal guarantees**: every client adds a vector of norm ≤ clip_norm; one that is not finite adds nothing.
+    """
+
+    gradients: Gradients
+    learning_rate: float
+    batch_size: int | None
+
+    def __call__(
+        self, shard: Shard, w0: Tensor, clip_norm: float, randomness: Randomness, round_: int
+    ) -> tuple[Tensor, Tensor]:
+        """Returns the sum `[d]`, and the norms of the updates before clipping `[n]`."""
+        batches = EpochBatches(shard, self.batch_size, randomness, round_)
+        total, norms = torch.zeros_like(w0), w0.new_zeros(len(shard.clients))
+        for batch in batches.step(0, len(shard.clients)):
+            part, lengths = self.gradients.clipped_clients(
+                w0[None],
+                batch.take(shard.x),
+                batch.take(shard.y),
+                batch.means(w0.dtype),
+                clip_norm / self.learning_rate,
+            )
+            total.sub_(part, alpha=self.learning_rate)
+            norms[torch.from_numpy(batch.rows)] = lengths * self.learning_rate
+        return total, norms
+
+
+@dataclass(frozen=True)
+class ExampleSum:
+    """The sums of clipped per-example gradients at the same weights for everyone (record unit).
+
+    **Formal guarantees**: one record more or less changes a client's sum by at most clip_norm.
+    """
+
+    gradients: Gradients
+
+    def __call__(
+        self,
+        shard: Shard,
+        w0: Tensor,
+        clip_norm: float,
+        sampling_rate: float | None,
+        randomness: Randomness,
+        round_: int,
+        per_client: bool,
+    ) -> tuple[Tensor, IntArray]:
+        """Returns each client's sum `[n, d]` (or the sum of them, `[1, d]`), and how many records it took."""
+        if sampling_rate is None:
+            everything = np.arange(len(shard.x))
+            batches, counts = (
+                rectangles(everything, np.arange(len(shard.sizes)), shard.starts, shard.sizes),
+                shard.sizes,
+            )
+        else:
+            batches, counts = PoissonBatches(shard, sampling_rate, randomness, round_).step(0)
+        sums = example_sums(self.gradients, w0[None], shard, batches, clip_norm)
+        return sums if per_client else sums.sum(0, keepdim=True), counts
