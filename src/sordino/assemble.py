@@ -71,8 +71,8 @@ def assemble(recipe: Recipe, model: nn.Module | None = None, federation: Federat
     mechanism = entry.compose(recipe.mechanism, setting)
     if setting.secure and not isinstance(mechanism.aggregator, SecureSum):
         raise RecipeError(
-            f"aggregate.kind is 'secure', but {recipe.mechanism.name} ({mechanism.mode}, {mechanism.trust} trust) shares no "
-            "noise out over clients: use dp_sgd or dropout_robust, or leave aggregate.kind out"
+            f"aggregate.kind is 'secure', but {recipe.mechanism.name} ({mechanism.mode}, {mechanism.trust} trust) has "
+            "no noise shares to sum: use dp_sgd or dropout_robust, or leave aggregate.kind out"
         )
     loss = models.loss(recipe.model.loss, module, federation.classes)
     trainer = Trainer(module, loss, training, recipe.train.engine, recipe.train.chunk, mechanism.after_step)
