@@ -1,0 +1,127 @@
+"""The distinguishing game: the mechanism's real release path on two neighbouring inputs, many trials at a time.
+
+Three ways to play, by what is seen. Under local trust each message is private by itself, so the clients of one big
+cohort are the trials (a *crowd*). Where only sums are seen, trials lie side by side in one wide release (a *fold*).
+What can be vectorised neither way is played *one by one*. The parts are those of a run, in the same order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sordino.aggregate.plain import PlainSum
+from sordino.audit.attack import Attack, Path, raw
+from sordino.audit.crowd import CrowdStreams
+from sordino.audit.release import Fold, release
+from sordino.audit.scene import CLIENTS, RECORDS, Scene
+from sordino.audit.statistic import Views
+from sordino.events import Guarantee
+from sordino.mechanism import Turn
+from sordino.perturb.laplace import LocalLaplace
+from sordino.perturb.quantile import QuantileGaussian
+from sordino.randomness import Streams
+from sordino.stages import Bounded, Shielded, Update
+from sordino.store import ClientStore
+from sordino.types import BoolArray, FloatArray, IntArray
+
+Way = Literal["crowd", "fold", "one by one"]
+
+_DERIVED = ("variance", "gap")
+"""Side columns that a simulation computes for its own metrics, or from messages alone: nothing that is sent."""
+
+
+@dataclass(frozen=True)
+class Game:
+    """Plays one attack on one guarantee, in the world with the unit and in the one without."""
+
+    scene: Scene
+    guarantee: Guarantee
+    path: Path
+    attack: Attack
+
+    @property
+    def way(self) -> Way:
+        """How trials are played."""
+        mechanism = self.scene.mechanism
+        if self._reads_messages:
+            return "fold" if isinstance(mechanism.perturber, LocalLaplace) else "crowd"
+        whole = isinstance(mechanism.aggregator, PlainSum) and not isinstance(mechanism.perturber, QuantileGaussian)
+        return "fold" if whole else "one by one"
+
+    @property
+    def _reads_messages(self) -> bool:
+        return self.scene.mechanism.trust == "local" and self.guarantee.observer == "server"
+
+    def views(self, present: bool, trials: int, seed: int) -> Views:
+        """Returns what the observer sees in so many trials of one world."""
+        if self.way != "one by one":
+            return self._play(present, trials, seed)
+        parts = [self._play(present, 1, seed * 1_000_003 + trial) for trial in range(trials)]
+        return Views(np.concatenate([p.main for p in parts]), np.concatenate([p.rest for p in parts]))
+
+    def _play(self, present: bool, trials: int, seed: int) -> Views:
+        away = not present and self.guarantee.unit == "client" and self.guarantee.adjacency == "add_remove"
+        roles = np.arange(int(away), 2 if self._reads_messages else CLIENTS)
+        clients = (np.arange(trials)[:, None] * CLIENTS + roles).ravel()
+        fold = Fold(trials, roles) if self.way == "fold" else None
+        randomness = Streams(seed) if self.way == "one by one" else CrowdStreams(seed)
+        narrow, wide, main = ClientStore(), ClientStore(), list[FloatArray]()
+        rest = [np.empty((trials, 0))]
+        for at, knobs in enumerate(self.path.knobs):
+            turn = Turn(at + 1, torch.zeros(self.scene.width), knobs, randomness, narrow, clients)
+            bounded = self.scene.mechanism.bounder.bound(self._update(turn, at, present, roles), turn)
+            seen = self._seen(turn, bounded, trials, fold, wide)
+            main.append(seen[0])
+            rest += [np.asarray(part).reshape(trials, -1) for part in seen[1:]]
+            narrow.commit()
+            wide.commit()
+        return Views(np.stack(main, axis=1), np.concatenate(rest, axis=1))
+
+    def _update(self, turn: Turn, at: int, present: bool, roles: IntArray) -> Update:
+        """Returns the raw updates of the whole crowd, trial by trial."""
+        absent = -1.0 if self.guarantee.adjacency == "replace" else 0.0
+        factor = self.attack.pattern[at] * (1.0 if present else absent)
+        # a factor of zero means zero, also for rows that are not finite
+        chosen = self.attack.row * factor if factor else torch.zeros_like(self.attack.row)
+        each = torch.stack([self.attack.others if role else chosen for role in roles])
+        rows = each.repeat(len(turn.cohort) // len(roles), 1)
+        target = np.tile(roles == 0, len(rows) // len(roles))
+        if self.path.charges(self.guarantee)[at].payers == "eligible":
+            rows[torch.from_numpy(target & ~self._selected(turn))] = 0.0
+        sizes = np.where(target, self.attack.size, RECORDS)
+        return raw(self.scene, turn, rows, sizes, target & present)
+
+    def _selected(self, turn: Turn) -> BoolArray:
+        """Returns who takes part, where the price counts on coins that the observer does not see."""
+        everyone = np.ones(len(turn.cohort), bool)
+        chosen = self.scene.mechanism.selector.select(turn, everyone)
+        return np.isin(np.arange(len(everyone)), chosen, assume_unique=True)
+
+    def _seen(
+        self, turn: Turn, bounded: Bounded, trials: int, fold: Fold | None, wide: ClientStore
+    ) -> list[FloatArray]:
+        """Returns what one round shows, one row a trial: the release itself first, then all the rest."""
+        mechanism, width = self.scene.mechanism, self.scene.width
+        if fold is not None:
+            turn, bounded = fold.turn(turn, wide), fold.bounded(bounded)
+        if self._reads_messages:
+            return _messages(mechanism.perturber.shield(bounded, turn), trials, fold is not None)
+        seen = release(mechanism, turn, bounded, self.attack.vanished)
+        if self.guarantee.observer == "outsider":
+            sides = [np.asarray(side.numpy()) for name, side in seen.released.side.items() if name not in _DERIVED]
+            return [np.asarray(seen.released.mean).reshape(trials, width), *sides]
+        shown = [part.reshape(len(part), trials, width).transpose(0, 1).numpy() for part in seen.revealed]
+        return [np.asarray(seen.total).reshape(trials, width), *shown]
+
+
+def _messages(message: Shielded, trials: int, folded: bool) -> list[FloatArray]:
+    """Returns the target's message of each trial, everybody else's, and the columns that ride along with them."""
+    rows: Tensor = message.rows
+    shaped = rows.reshape(len(rows), trials, -1).transpose(0, 1) if folded else rows.reshape(trials, -1, rows.shape[1])
+    sides = [column.reshape(trials, -1).numpy() for name, column in message.side.items() if name not in _DERIVED]
+    return [shaped[:, 0].numpy(), shaped[:, 1:].numpy(), *sides]

@@ -1,0 +1,89 @@
+"""The search for the worst inputs: what could get through the bound, who may vanish, and which rounds tell most."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from sordino.audit.attack import Attack, Path
+from sordino.audit.game import Game
+from sordino.audit.scene import CLIENTS, RECORDS, Scene
+from sordino.audit.statistic import separation
+from sordino.events import Guarantee
+
+Change = dict[str, Any]
+"""Fields of an attack, and what to try for them."""
+
+_PILOT = {"crowd": 4000, "fold": 4000, "one by one": 150}
+_NOTICEABLE = 1.03
+"""How much further apart the worlds must be before an attack is preferred to a simpler one."""
+_ALL_PATTERNS = 4
+"""Rounds up to which every pattern of +1, 0 and −1 is tried."""
+
+
+def hunt(scene: Scene, guarantee: Guarantee, path: Path, seed: int) -> Attack:
+    """Returns the attack that sets the two worlds furthest apart, found one kind of choice at a time.
+
+    Worlds are played with the same randomness, so what an attack changes is seen almost without noise.
+    """
+    along = torch.eye(scene.width)[0] * _norm(path)
+    best = Attack(along, (1.0,) * scene.rounds, -along)
+    kinds = [_who(scene)] if scene.mechanism.unit == "record" else [_who(scene), _what(scene, path), _when(scene)]
+    for kind in kinds:
+        best = _furthest(Game(scene, guarantee, path, best), list(kind), seed)
+    return best
+
+
+def _furthest(game: Game, changes: list[Change], seed: int) -> Attack:
+    best = game.attack
+    if not changes:
+        return best
+    trials = _PILOT[game.way]
+    apart = separation(game.views(False, trials, seed), game.views(True, trials, seed))
+    for change in changes:
+        attack = replace(game.attack, **change)
+        other = replace(game, attack=attack)
+        found = separation(other.views(False, trials, seed), other.views(True, trials, seed))
+        if found > apart * _NOTICEABLE:
+            best, apart = attack, found
+    return best
+
+
+def _norm(path: Path) -> float:
+    return float(path.knobs[0].get("clip_norm", torch.ones(())))
+
+
+def _who(scene: Scene) -> Iterator[Change]:
+    """Others that vanish, as many as a round accepts: before they send, before they reveal, or some of each."""
+    lost = int(CLIENTS * (getattr(scene.mechanism.aggregator, "tolerance", None) or 0.0) + 1e-9)
+    for silent, stuck in itertools.product(range(lost + 1), repeat=2):
+        if 0 < silent + stuck <= min(lost, CLIENTS - 1):
+            yield {"silent": silent, "stuck": stuck}
+
+
+def _what(scene: Scene, path: Path) -> Iterator[Change]:
+    """Updates that a bound might let through: along each component and all at once, large, huge, and not finite."""
+    axes = torch.eye(scene.width)
+    for direction in [*axes, torch.ones(scene.width), -torch.ones(scene.width)]:
+        for size in (1.0, 1e3, 1e20):
+            yield {"row": direction * size * _norm(path)}
+    for value in (float("nan"), float("inf")):
+        yield {"row": torch.where(axes[-1] > 0, value, axes[0] * 1e3 * _norm(path))}
+    yield {"row": axes[0] * _norm(path), "size": 1000 * RECORDS}
+
+
+def _when(scene: Scene) -> Iterator[Change]:
+    """Sequences of inputs: everything in +1, 0, −1 for a few rounds, else steady, changing and single ones."""
+    rounds = scene.rounds
+    if rounds <= _ALL_PATTERNS:
+        patterns = itertools.product((1.0, 0.0, -1.0), repeat=rounds) if rounds > 1 else iter(())
+    else:
+        beats = [(1.0, -1.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0, 0.0, 0.0)]
+        patterns = (tuple(beat[t % len(beat)] for t in range(rounds)) for beat in beats)
+    for pattern in patterns:
+        if any(pattern):
+            yield {"pattern": tuple(pattern)}

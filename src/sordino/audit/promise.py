@@ -1,0 +1,49 @@
+"""What a mechanism says about the rounds that are audited: the certified curve, and the paper's claim."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from sordino.account import gaussian
+from sordino.account.accountant import Curve, price
+from sordino.account.history import flatten
+from sordino.audit.attack import Path
+from sordino.audit.scene import Scene
+from sordino.events import DpEvent, Guarantee
+
+
+@dataclass(frozen=True)
+class Promise:
+    """Both numbers that an attack is held against, for exactly the audited rounds."""
+
+    guarantee: Guarantee
+    delta: float
+    events: tuple[DpEvent, ...]
+    """What each round is charged for."""
+    curve: Curve
+    claimed: float | None
+
+    @classmethod
+    def of(cls, scene: Scene, guarantee: Guarantee, path: Path) -> Promise:
+        """Prices the mechanism's own quotes."""
+        events = tuple(charge.event for charge in path.charges(guarantee))
+        claim = scene.mechanism.claim
+        claimed = None if claim is None else claim.epsilon(scene.rounds, scene.delta)
+        return cls(guarantee, scene.delta, events, price(Counter(events), "pld", guarantee.adjacency), claimed)
+
+    @property
+    def certified(self) -> float:
+        """The certified ε; ∞ when nothing is certified."""
+        return self.curve.epsilon(self.delta)
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the releases are certified to be plain Gaussians, so that a Gaussian fit is fair."""
+        return gaussian.separation(flatten(Counter(self.events))) is not None
+
+    @property
+    def target(self) -> float:
+        """The ε that an attack should be able to see."""
+        return self.certified if math.isfinite(self.certified) else self.claimed or 1.0

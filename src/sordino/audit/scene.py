@@ -1,0 +1,69 @@
+"""A mechanism on its smallest stage: a model of four weights, a few clients, and gradients made to order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sordino import recipe as recipes
+from sordino.assemble import assemble
+from sordino.data.federation import ClientData, Federation
+from sordino.mechanism import Mechanism
+from sordino.recipe import Recipe
+from sordino.train.trainer import Trainer
+from sordino.types import BoolArray, IntArray
+
+CLIENTS = 4
+"""Clients of the tiny federation: the one under attack, and three that the adversary knows."""
+RECORDS = 2
+"""Records of each client."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What an audit plays with."""
+
+    mechanism: Mechanism
+    trainer: Trainer
+    federation: Federation
+    width: int
+    rounds: int
+    delta: float
+
+
+def stage(name: str, mode: str = "certified", settings: Sequence[str] = ()) -> Scene:
+    """Returns the scene of a mechanism by name; `section.field=value` settings come on top (one round by default)."""
+    own = [f"mechanism.name={name}", f"mechanism.mode={mode}", "run.rounds=1"]
+    return of_recipe(recipes.read(None, [*own, *settings]))
+
+
+def of_recipe(recipe: Recipe) -> Scene:
+    """Returns the scene of a recipe's mechanism; its data and its model make way for the smallest there are."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(1, 2))
+    for parameter in model.parameters():
+        nn.init.zeros_(parameter)
+    owners = np.repeat(np.arange(CLIENTS), RECORDS)
+    x, y = torch.zeros(len(owners), 1), np.tile([0, 1], CLIENTS * RECORDS // 2)
+    federation = Federation.of(x, y, clients=owners, test=None, classes=2, name="audit")
+    cast = assemble(recipe, model, federation)
+    trainer = Trainer(model, _steep, cast.trainer.settings, "loop", None, cast.mechanism.after_step)
+    return Scene(cast.mechanism, trainer, federation, cast.layout.width, recipe.run.rounds, recipe.budget.delta)
+
+
+def records(clients: IntArray, loud: BoolArray) -> ClientData:
+    """Returns records for a crowd: blank ones for everybody, and one with a huge gradient where `loud` is set."""
+    sizes = RECORDS + loud.astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    x, y = torch.zeros(int(offsets[-1]), 1), torch.ones(int(offsets[-1]), dtype=torch.int64)
+    last = torch.from_numpy(offsets[1:][loud] - 1)
+    x[last], y[last] = 1.0, 0
+    return ClientData(clients, offsets, x, y)
+
+
+def _steep(outputs: Tensor, labels: Tensor) -> Tensor:
+    """A loss whose gradient is huge for label 0 and never fades, and none for other labels."""
+    return 1e4 * outputs[..., 0] * (labels == 0).to(outputs.dtype)

@@ -1,0 +1,99 @@
+"""The white-box audit: worst inputs through the real release path, and what that proves about ε."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from sordino.audit.attack import walk
+from sordino.audit.counts import Counts
+from sordino.audit.finding import Evidence, Finding, judge
+from sordino.audit.game import Game
+from sordino.audit.hunt import hunt
+from sordino.audit.promise import Promise
+from sordino.audit.scene import Scene
+from sordino.audit.statistic import Discriminant, LikelihoodRatio, Statistic
+from sordino.audit.threshold import Cuts, choose
+from sordino.events import Guarantee
+
+_BATCH = {"crowd": 1 << 15, "fold": 1 << 15, "one by one": 500}
+_PILOT = {"crowd": 1 << 18, "fold": 1 << 18, "one by one": 4000}
+
+
+def audit(scene: Scene, guarantee: Guarantee, trials: int | None = None, seed: int = 0, workers: int = 2) -> Finding:
+    """Attacks one guarantee of a mechanism and reports what the attack proves.
+
+    Args:
+        scene: the mechanism on its stage.
+        guarantee: the promise to attack.
+        trials: how many plays of each world are counted (None: as many as it takes to see the promised ε).
+        seed: of everything that is random.
+        workers: threads that play at once.
+
+    **Formal guarantees**: the lower bound exceeds the true ε with probability at most 5 %: attack, test and thresholds
+    are chosen on other trials than those that are counted.
+    """
+    began = time.perf_counter()
+    path = walk(scene, seed)
+    promise = Promise.of(scene, guarantee, path)
+    game = Game(scene, guarantee, path, hunt(scene, guarantee, path, seed + 1))
+    count = trials or _enough(promise, game)
+    test, cuts = _learn(game, promise, count, seed + 2)
+    telling, middle = _count(game, test, cuts, count, seed, workers)
+    evidence = Evidence(telling, middle, test.name, game.attack.describe(), count)
+    return judge(scene.mechanism, promise, scene.rounds, evidence, time.perf_counter() - began)
+
+
+def guarantees(scene: Scene) -> list[Guarantee]:
+    """Returns the promises that are worth an attack.
+
+    The server of central trust is trusted, and nothing is promised about it. Under local trust the outsider sees a
+    function of the messages, so the attack on the server's promise is the stronger one.
+    """
+    skipped = {"central": "server", "local": "outsider"}.get(scene.mechanism.trust)
+    return [charge.guarantee for charge in walk(scene, 0).quotes[0] if charge.guarantee.observer != skipped]
+
+
+def _enough(promise: Promise, game: Game) -> int:
+    """Returns how many trials show an ε of this size: rare events tell most, and are the rarer the larger ε is."""
+    if game.way == "one by one":
+        return 20_000
+    plain = 50_000_000 if 5 < promise.target < 12 else 10_000_000
+    return max(2_000_000, plain // game.scene.rounds)
+
+
+def _learn(game: Game, promise: Promise, trials: int, seed: int) -> tuple[Statistic, Cuts]:
+    """Returns the test that promises most on pilot trials, and where to cut its scores."""
+    pilot = min(_PILOT[game.way], max(2000, trials // 4))
+    taught, kept = ((game.views(False, pilot, seed + s), game.views(True, pilot, seed + s + 1)) for s in (1000, 2000))
+    tests: list[Statistic] = [Discriminant.fit(*taught, quadratic=q) for q in (False, True)]
+    if len(promise.events) == game.scene.rounds and (known := LikelihoodRatio.fit(promise.events, *taught)):
+        tests.insert(0, known)
+    scores = [(t, choose(t.score(kept[0]), t.score(kept[1]), promise.delta, trials)) for t in tests]
+    best = max(scores, key=lambda pair: pair[1].promise)
+    # the first is the simplest, and the most powerful if all is as certified: another must be clearly better
+    return scores[0] if scores[0][1].promise >= 0.95 * best[1].promise else best
+
+
+def _count(
+    game: Game, test: Statistic, cuts: Cuts, trials: int, seed: int, workers: int
+) -> tuple[tuple[Counts, ...], Counts]:
+    """Plays fresh trials of both worlds and returns how each cut did."""
+    wanted = (*cuts.telling, cuts.middle)
+
+    def play(batch: tuple[int, int]) -> list[Counts]:
+        size, key = batch
+        without, with_ = (test.score(game.views(p, size, (seed << 32) + (key << 1) + p)) for p in (False, True))
+        return [cut.count(without, with_) for cut in wanted]
+
+    totals = [Counts()] * len(wanted)
+    with ThreadPoolExecutor(workers) as pool:
+        for counts in pool.map(play, _batches(trials, _BATCH[game.way])):
+            totals = [total + count for total, count in zip(totals, counts, strict=True)]
+    return tuple(totals[:-1]), totals[-1]
+
+
+def _batches(trials: int, size: int) -> Iterator[tuple[int, int]]:
+    for key, start in enumerate(range(0, trials, size)):
+        yield min(size, trials - start), key
