@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from sordino.mechanism import Mechanism
     from sordino.types import Mode, Observer
 
-_COLUMNS = ("mechanism", "mode", "unit", "trust", "server", "outsider", "summary")
+_COLUMNS = ("mechanism", "mode", "unit", "trust", "server", "outsider")
 
 
 def mechanisms(
@@ -30,10 +31,21 @@ def mechanisms(
     if as_json:
         print(json.dumps(rows, indent=2))
         return
-    table = Table(*_COLUMNS, pad_edge=False)
+    _show(rows)
+
+
+def _show(rows: list[dict[str, str]]) -> None:
+    table = Table(*_COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False, caption_justify="left")
+    colours = {"certified": "green", "claimed-only": "yellow", "unprotected": "red"}
     for row in rows:
-        table.add_row(*(row[column] for column in _COLUMNS), end_section=row["mode"] == "faithful")
-    Console().print(table)
+        cells = [row["mechanism"] if row["mode"] == "certified" else "", *(row[name] for name in _COLUMNS[1:4])]
+        cells += [f"[{colours[row[observer].split()[0]]}]{row[observer]}[/]" for observer in _COLUMNS[4:]]
+        table.add_row(*cells, end_section=row["mode"] == "faithful")
+    console = Console()
+    console.print(table)
+    for row in rows:
+        if row["mode"] == "certified":
+            console.print(f"[bold]{row['mechanism']}[/]: {row['summary']}", soft_wrap=True, highlight=False)
 
 
 def _row(name: str, mode: Mode, federation: Federation) -> dict[str, str]:
@@ -67,5 +79,5 @@ def _status(mechanism: Mechanism, observer: Observer) -> str:
     seen = {charge.guarantee: charge.event for charge in mechanism.quote(turn)}
     for guarantee, event in seen.items():
         if guarantee.observer == observer and not isinstance(event, Unbounded):
-            return f"certified ({guarantee.adjacency})"
+            return f"certified {guarantee.adjacency}"
     return "claimed-only" if mechanism.claim else "unprotected"

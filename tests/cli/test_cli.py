@@ -1,0 +1,70 @@
+"""The command line: one JSON object on stdout, one sentence and exit code 2 for bad input, nothing half-written."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def sordino(*arguments, cwd, code=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "sordino", *arguments], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def test_json_is_one_object_and_nothing_else(tmp_path):
+    done = sordino("run", "--json", "--set", "run.rounds=2", "--out", "run", cwd=tmp_path)
+    told = json.loads(done.stdout)
+    assert set(told) >= {"run", "rounds", "stopped", "test", "seconds", "certificate", "simulation"}
+    assert told["rounds"] == 2
+    assert told["stopped"] == "rounds"
+    assert told["simulation"] is True
+    assert set(told["test"]) == {"accuracy", "loss"}
+    for entry in told["certificate"]:
+        wanted = {"unit", "observer", "adjacency", "epsilon", "delta", "status", "claimed_epsilon", "reason"}
+        assert wanted <= set(entry)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--set", "mechanism.clip_nrom=1"], "mechanism.clip_norm"),
+        (["--set", "select.kind=fixed", "--set", "select.size=2000"], "select.size"),
+        (["--set", "data.name=mnist", "--set", "data.folder=nowhere"], "mnist"),
+        (["--set", "mechanism.noise_multiplier=0.01"], "budget.epsilon"),
+        (["--resume"], "--out"),
+        (["nowhere.toml"], "nowhere.toml"),
+    ],
+)
+def test_bad_input_is_one_sentence_exit_2_and_nothing_written(arguments, says, tmp_path):
+    done = sordino("run", *arguments, cwd=tmp_path, code=2)
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nan_in_a_users_file_is_named(tmp_path):
+    (tmp_path / "own.csv").write_text("a,b,label\n1,2,0\nnan,1,1\n3,4,1\n")
+    done = sordino("run", "--set", "data.name=csv", "--set", "data.file=own.csv", cwd=tmp_path, code=2)
+    assert "own.csv" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["own.csv"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(["mechanisms"], "dp_sgd"), (["data"], "digits"), (["recipe", "--explain"], "budget.epsilon")],
+)
+def test_lists(arguments, says, tmp_path):
+    assert says in sordino(*arguments, cwd=tmp_path).stdout
+
+
+def test_lists_as_json(tmp_path):
+    rows = json.loads(sordino("mechanisms", "--json", cwd=tmp_path).stdout)
+    assert {row["mode"] for row in rows} == {"certified", "faithful"}
+    assert json.loads(sordino("data", "--json", cwd=tmp_path).stdout)
