@@ -14,13 +14,10 @@ from torch import Tensor
 
 from sordino.train.closed_form import output_error
 from sordino.train.gradients import Loss, clip_factors
-from sordino.train.layers.layer import Layer, Weighted
+from sordino.train.layers.layer import ROUNDING, Layer, Weighted
 
 Term = tuple[Weighted, Tensor, Tensor]
 """A layer, its inputs, and the error at its outputs."""
-
-_ROUNDING = 2.0**-20
-"""Relative error of a float32 sum of some thousand products, generously (unit roundoff is 2⁻²⁴)."""
 
 
 class LayeredGradients:
@@ -134,4 +131,4 @@ def _norms(terms: list[Term]) -> Tensor:
     for layer, inputs, error in terms:
         square, lengths = layer.squared_norms(inputs, error)
         squares, summands = squares + square, summands + lengths.square()
-    return (squares.clamp_min(0) + _ROUNDING * summands).sqrt() + _ROUNDING * summands.sqrt()
+    return squares.clamp_min(0).sqrt() + ROUNDING * summands.sqrt()

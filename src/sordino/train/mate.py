@@ -42,7 +42,7 @@ class Mate:
                 start_new_session=True,  # an interrupt from the keyboard is for us, who then close the channel
             )
         self._channel = Channel(Connection(ours.detach()), to_mate, from_mate)
-        self._alive, self._greeted = True, False
+        self._alive, self._greeted, self._asked = True, False, 0
 
     def ready(self, patience: float = 0.0) -> bool:
         """Whether the process is up; it needs a second or two to load its libraries."""
@@ -52,19 +52,23 @@ class Mate:
 
     def ask(self, work: bytes, jobs: Sequence[Job]) -> None:
         """Asks for `[work(*job) for job in jobs]`, with the work as a pickled function; `receive` returns it."""
+        self._asked += 1
         try:
-            self._channel.send((work, jobs))
+            self._channel.send((self._asked, work, jobs))
         except OSError:
             self._alive = False
 
     def receive(self) -> list[Any] | None:
-        """Waits for results, or returns None when there are none."""
+        """Waits for the results of the last question, or returns None when there are none."""
         try:
-            results: list[Any] | None = self._channel.receive() if self._alive else None
+            while self._alive:
+                number, results = self._channel.receive()
+                if number == self._asked:  # not the answer to an earlier question, whose asker gave up
+                    found: list[Any] | None = results
+                    return found
         except (OSError, EOFError):
-            results = None
             self._alive = False
-        return results
+        return None
 
     def dismiss(self) -> None:
         """Ends the process."""
@@ -79,17 +83,17 @@ def serve(connection: int, incoming: int, outgoing: int) -> None:
     keep_freed_memory()
     channel = Channel(Connection(connection), SharedBuffer(outgoing), SharedBuffer(incoming))
     load = lru_cache(8)(pickle.loads)
-    channel.send([])
+    channel.send((0, []))
     while True:
         try:
-            work, jobs = channel.receive()
+            number, work, jobs = channel.receive()
         except (OSError, EOFError):
             return
         try:
             results = [load(work)(*job) for job in jobs]
         except Exception:  # the asker repeats the work, and meets the error where it can be told
             results = None
-        channel.send(results)
+        channel.send((number, results))
 
 
 def keep_freed_memory() -> None:

@@ -57,7 +57,8 @@ class Trainer:
         self.engine = engines.resolve(model, engine)
         self._crew = Crew(_COMPANY.get(engine, "alone"))
         self._gradients = engines.gradients(model, loss, self.engine)
-        rule = (self._gradients, optimizer(settings), settings.batch_size, after_step)
+        self.optimizer = optimizer(settings)
+        rule = (self._gradients, self.optimizer, settings.batch_size, after_step)
         self._descent, self._private, self._examples = Descent(*rule), PrivateDescent(*rule), ExampleSum(rule[0])
         single = settings.optimizer == "sgd" and after_step is None
         self._step = StepSum(rule[0], settings.learning_rate, settings.batch_size) if single else None

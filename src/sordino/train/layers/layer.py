@@ -9,6 +9,9 @@ from typing import Protocol
 
 from torch import Tensor
 
+ROUNDING = 2.0**-20
+"""Relative error of a float32 sum of some thousand products, generously (unit roundoff is 2⁻²⁴)."""
+
 
 @dataclass(frozen=True)
 class Component:
@@ -44,4 +47,7 @@ class Weighted(Layer, Protocol):
         """Writes each client's gradient into its row of `out [n, d]`."""
 
     def squared_norms(self, x: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns each client's squared gradient norm, and the sum of its examples' gradient norms (or more), `[n]`."""
+        """Returns each client's squared gradient norm, and the sum of its examples' gradient norms: `[n]` each.
+
+        Both are rounded up: neither is less than it would be in exact arithmetic, the second may be more.
+        """

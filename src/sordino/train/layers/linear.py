@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sordino.train.layers.layer import Component
+from sordino.train.layers.layer import ROUNDING, Component
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,12 @@ class Linear:
         constant = 0 if self.bias is None else 1  # the bias is the weight of a constant input
         if 1 < count < inputs * outputs / (inputs + outputs):
             likeness, agreement = torch.bmm(x, x.mT).add_(constant), torch.bmm(error, error.mT)
-            squares = (likeness * agreement).sum((1, 2))
             singles = likeness.diagonal(dim1=1, dim2=2) * agreement.diagonal(dim1=1, dim2=2)
-        else:
-            singles = (x.square().sum(2) + constant) * error.square().sum(2)
-            squares = singles.sum(1) if count == 1 else self._materialised(x, error)
+            lengths = singles.sqrt().sum(1)
+            # where examples cancel, rounding is relative to what cancelled
+            return (likeness * agreement).sum((1, 2)) + ROUNDING * lengths.square(), lengths
+        singles = (x.square().sum(2) + constant) * error.square().sum(2)
+        squares = singles.sum(1) if count == 1 else self._materialised(x, error)
         return squares, singles.sqrt().sum(1)
 
     def _materialised(self, x: Tensor, error: Tensor) -> Tensor:

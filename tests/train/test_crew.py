@@ -1,0 +1,105 @@
+"""Mates compute the same bits; whatever happens to them, the work gets done."""
+
+import os
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from sordino.models.losses import cross_entropy
+from sordino.randomness import Streams
+from sordino.train import LocalTraining, Trainer, crew
+from sordino.train.crew import Crew, one_core
+from sordino.train.mate import Mate
+from train.cohorts import cnn, cohort, mlp, weights
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="mates need memfd")
+
+
+def double(x, factor):
+    return x * factor, {"first": np.arange(3)}
+
+
+def whoami():
+    return os.getpid()
+
+
+def fail():
+    raise ValueError("no")
+
+
+@pytest.fixture(scope="module")
+def mate():
+    with pytest.MonkeyPatch.context() as patch:
+        mates = [Mate()]
+        patch.setattr(crew, "_all_mates", lambda: mates)
+        yield mates[0]
+    mates[0].dismiss()
+
+
+def test_results_come_in_order_from_both_sides(mate):
+    jobs = [(torch.full((3, 1000), float(place)), 2.0) for place in range(5)]
+    for (tensor, extra), (x, _) in zip(Crew("always").each(double, jobs), jobs, strict=True):
+        assert torch.equal(tensor, 2 * x) and (extra["first"] == np.arange(3)).all()
+    assert len(set(Crew("always").each(whoami, [()] * 4))) == 2
+    assert set(Crew("alone").each(whoami, [()] * 4)) == {os.getpid()}
+
+
+def test_messages_grow_with_their_arrays(mate):
+    for size in (10, 10**6, 10, 3 * 10**6):
+        found = Crew("always").each(double, [(torch.ones(size), 1.0)] * 2)
+        assert all(float(tensor.sum()) == size for tensor, _ in found)
+
+
+def test_what_cannot_travel_is_done_here(mate):
+    here = Crew("always")
+    assert here.each(lambda x: x + 1, [(1,), (2,)]) == [2, 3]
+    with pytest.raises(ValueError, match="no"):
+        here.each(fail, [(), ()])
+    with pytest.raises(pickle.PicklingError):
+        raise pickle.PicklingError  # the mate is still there after another's failure
+    assert len(set(here.each(whoami, [()] * 2))) == 2
+
+
+@pytest.mark.parametrize("make, shape", [(mlp, (6,)), (cnn, (2, 9, 9))])
+def test_company_changes_no_bit(mate, make, shape):
+    model, data = make(), cohort([7, 23, 1, 20, 20, 9], shape=shape)
+    settings = LocalTraining("adam", 0.01, batch_size=5, epochs=2)
+    alone, together = (Trainer(model, cross_entropy, settings, engine) for engine in ("batched", "processes"))
+    first, second = (trainer.train(weights(model), data, Streams(0), 1, trace=True) for trainer in (alone, together))
+    assert torch.equal(first.rows, second.rows)
+    assert torch.equal(first.trace.before, second.trace.before)
+    assert all(torch.equal(value, second.trace.state[name]) for name, value in first.trace.state.items())
+    sums = [trainer.example_sum(weights(model), data, 0.1, 0.5, Streams(0), 1)[0] for trainer in (alone, together)]
+    assert torch.equal(*sums)
+    rows = [
+        trainer.private_steps(weights(model), data, 0.1, 1.0, 0.5, 2, Streams(0), 1).rows
+        for trainer in (alone, together)
+    ]
+    assert torch.equal(*rows)
+
+
+def test_a_killed_mate_costs_nothing_but_time():
+    with pytest.MonkeyPatch.context() as patch:
+        mates = [Mate()]
+        patch.setattr(crew, "_all_mates", lambda: mates)
+        here = Crew("always")
+        assert len(set(here.each(whoami, [()] * 2))) == 2
+        mates[0]._process.kill()
+        mates[0]._process.wait()
+        assert here.each(double, [(torch.ones(2), 3.0)] * 3)[0][0].tolist() == [3.0, 3.0]
+        assert set(Crew("always").each(whoami, [()] * 2)) == {os.getpid()}
+        mates[0].dismiss()
+
+
+def test_mates_are_called_only_when_it_pays(monkeypatch):
+    monkeypatch.setattr(crew, "_all_mates", lambda: pytest.fail("called too early"))
+    Crew("when it pays").each(double, [(torch.ones(2), 3.0)] * 3)
+
+
+def test_one_core_is_given_back():
+    before = torch.get_num_threads()
+    with one_core():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before

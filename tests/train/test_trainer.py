@@ -1,0 +1,201 @@
+"""The trainer against one client after the other with torch.optim; same bits, whatever the company."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from sordino.data.federation import ClientData
+from sordino.errors import DataError, ModelError
+from sordino.layout import Layout
+from sordino.models.losses import cross_entropy, mse
+from sordino.randomness import Streams
+from sordino.train import LocalTraining, Trainer
+from train.cohorts import Gated, clients, cnn, cohort, filled, gradient, mlp, weights
+
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.05),
+    "momentum": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
+    "adam": lambda p: torch.optim.Adam(p, lr=0.05),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.05),
+}
+SIZES = [7, 23, 1, 20, 20, 9]
+
+
+def batches_of(client, size, settings, seed, round_):
+    """Cuts the keyed orders of one client's epochs into batches, one step after the other."""
+    batch = min(settings.batch_size or size, size)
+    step, epoch = 0, 0
+    while True:
+        whole = batch == size
+        order = np.arange(size) if whole else Streams(seed).orders("batches", round_, [client], np.array([size]), epoch)
+        for start in range(0, size, batch):
+            if step == settings.steps or (settings.epochs and epoch == settings.epochs):
+                return
+            yield order[start : start + batch]
+            step += 1
+        epoch += 1
+
+
+def one_by_one(model, loss, settings, w0, data, seed=0, round_=1):
+    """Returns every client's update and steps, by torch.optim."""
+    rows = []
+    for client, (x, y) in zip(data.clients, clients(data), strict=True):
+        local = filled(model, w0)
+        optimiser = OPTIMIZERS[settings.optimizer](local.parameters())
+        for batch in batches_of(client, len(x), settings, seed, round_):
+            optimiser.zero_grad()
+            loss(local(x[batch]), y[batch]).mean().backward()
+            optimiser.step()
+        rows.append(weights(local) - w0)
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("plan", [{"epochs": 2}, {"steps": 5, "epochs": None}], ids=["epochs", "steps"])
+@pytest.mark.parametrize("batch_size", [None, 8])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_unequal_clients_against_torch(optimizer, batch_size, plan):
+    settings = LocalTraining(optimizer, 0.05, batch_size=batch_size, **plan)
+    model, data = mlp(), cohort(SIZES)
+    update = Trainer(model, cross_entropy, settings).train(weights(model), data, Streams(0), 1)
+    expected = one_by_one(model, cross_entropy, settings, weights(model), data)
+    torch.testing.assert_close(update.rows, expected, rtol=1e-4, atol=1e-5)
+    assert (update.clients == data.clients).all() and (update.sizes == SIZES).all()
+
+
+@pytest.mark.parametrize("engine", ["layers", "vmap", "loop"])
+def test_every_engine_trains_a_convolutional_network(engine):
+    settings = LocalTraining("momentum", 0.05, batch_size=4, epochs=2)
+    model, data = cnn(), cohort([9, 4, 6], shape=(2, 9, 9))
+    update = Trainer(model, cross_entropy, settings, engine).train(weights(model), data, Streams(0), 1)
+    expected = one_by_one(model, cross_entropy, settings, weights(model), data)
+    torch.testing.assert_close(update.rows, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_own_modules_and_frozen_weights_train():
+    model, data = Gated(), cohort([5, 8])
+    model.b.weight.requires_grad_(False)
+    settings = LocalTraining(learning_rate=0.05, batch_size=3)
+    layout = Layout.of(model)
+    w0 = layout.flatten({name: p.detach() for name, p in model.named_parameters() if p.requires_grad})
+    update = Trainer(model, cross_entropy, settings).train(w0, data, Streams(0), 1)
+    for row, client, (x, y) in zip(update.rows, data.clients, clients(data), strict=True):
+        local = Gated()
+        local.b.weight.requires_grad_(False)
+        optimiser = torch.optim.SGD(local.parameters(), lr=0.05)
+        for batch in batches_of(client, len(x), settings, 0, 1):
+            optimiser.zero_grad()
+            cross_entropy(local(x[batch]), y[batch]).mean().backward()
+            optimiser.step()
+        expected = layout.flatten({name: p.detach() for name, p in local.named_parameters() if p.requires_grad}) - w0
+        torch.testing.assert_close(row, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_the_trace_holds_the_last_two_steps(optimizer):
+    model, data, batch = mlp(), cohort(SIZES), 8
+    w0 = weights(model)
+
+    def train(epochs, steps=None, trace=False, only=None):
+        settings = LocalTraining(optimizer, 0.05, batch_size=batch, epochs=epochs, steps=steps)
+        return Trainer(model, cross_entropy, settings).train(w0, data if only is None else only, Streams(0), 1, trace)
+
+    trace = train(2, trace=True).trace
+    for place, (client, (x, y)) in enumerate(zip(data.clients, clients(data), strict=True)):
+        alone = ClientData(np.array([client]), np.array([0, len(x)]), x, y)
+        plan = list(batches_of(client, len(x), LocalTraining(batch_size=batch, epochs=2), 0, 1))
+        before = w0 + train(None, len(plan) - 1, only=alone).rows[0]
+        earlier = w0 + train(None, len(plan) - 2, only=alone).rows[0] if len(plan) > 2 else w0
+        torch.testing.assert_close(trace.before[place], before, rtol=1e-4, atol=1e-5)
+        for found, at, records in ((trace.last_gradient, before, plan[-1]), (trace.gradient, earlier, plan[-2])):
+            expected = gradient(model, cross_entropy, at, x[records], y[records])
+            torch.testing.assert_close(found[place], expected, rtol=1e-3, atol=1e-5)
+    settings = LocalTraining(optimizer, 0.05, batch_size=batch, epochs=2)
+    trainer = Trainer(model, cross_entropy, settings)
+    delta, _ = trainer.optimizer.step(trace.state, trace.last_gradient)
+    torch.testing.assert_close(trace.before + delta - w0, train(2).rows, rtol=1e-4, atol=1e-5)
+    assert trace.steps == 6
+
+
+def test_one_step_has_no_gradient_before_it():
+    model, data = mlp(), cohort([5, 6])
+    trace = Trainer(model, cross_entropy, LocalTraining()).train(weights(model), data, Streams(0), 1, True).trace
+    assert not trace.gradient.any() and torch.equal(trace.before, weights(model).expand(2, -1))
+    assert trace.last_gradient.any() and trace.steps == 1
+
+
+def test_same_seed_same_bits_and_other_draws_differ():
+    model, data = mlp(), cohort(SIZES)
+    trainer = Trainer(model, cross_entropy, LocalTraining(batch_size=4))
+    first = trainer.train(weights(model), data, Streams(0), 1).rows
+    again = Trainer(model, cross_entropy, LocalTraining(batch_size=4)).train(weights(model), data, Streams(0), 1).rows
+    assert torch.equal(first, again)
+    assert not torch.equal(first, trainer.train(weights(model), data, Streams(1), 1).rows)
+    assert not torch.equal(first, trainer.train(weights(model), data, Streams(0), 2).rows)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 4, None])
+def test_chunks_and_company_change_only_the_last_digits(chunk):
+    model, data = mlp(), cohort(SIZES)
+    settings = LocalTraining(batch_size=4, epochs=3)
+    expected = Trainer(model, cross_entropy, settings, chunk=6).train(weights(model), data, Streams(0), 1).rows
+    found = Trainer(model, cross_entropy, settings, chunk=chunk).train(weights(model), data, Streams(0), 1).rows
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    some = ClientData(data.clients[1:4], data.offsets[1:5] - 7, data.x[7:51], data.y[7:51])
+    alone = Trainer(model, cross_entropy, settings).train(weights(model), some, Streams(0), 1).rows
+    torch.testing.assert_close(alone, expected[1:4], rtol=1e-5, atol=1e-6)
+
+
+def test_after_step_is_applied_after_every_step():
+    model, data = mlp(), cohort(SIZES)
+
+    def halfway(w, w0):
+        return w0 + (w - w0) / 2
+
+    settings = LocalTraining(learning_rate=0.2, steps=2, epochs=None)
+    update = Trainer(model, cross_entropy, settings, after_step=halfway).train(weights(model), data, Streams(0), 1)
+    for row, (x, y) in zip(update.rows, clients(data), strict=True):
+        w = w0 = weights(model)
+        for _ in range(2):
+            w = halfway(w - 0.2 * gradient(model, cross_entropy, w, x, y), w0)
+        torch.testing.assert_close(row, w - w0, rtol=1e-4, atol=1e-6)
+
+
+def test_the_users_module_is_left_alone():
+    model, data = mlp(), cohort([4, 5])
+    before = weights(model)
+    Trainer(model, cross_entropy, LocalTraining()).train(before + 1, data, Streams(0), 1)
+    assert torch.equal(weights(model), before) and all(p.grad is None for p in model.parameters())
+
+
+@pytest.mark.parametrize("engine", ["layers", "vmap", "loop"])
+def test_evaluation(engine):
+    model, data = mlp(), cohort([100])
+    loss, accuracy = Trainer(model, cross_entropy, LocalTraining(), engine).evaluate(
+        weights(model), data.x, data.y, batch=32
+    )
+    with torch.no_grad():
+        outputs = model(data.x)
+    assert loss == pytest.approx(float(cross_entropy(outputs, data.y).mean()), rel=1e-5)
+    assert accuracy == int((outputs.argmax(1) == data.y).sum()) / 100
+
+
+def test_regression_has_no_accuracy_and_one_score_decides_by_its_sign():
+    model, data = nn.Sequential(nn.Linear(6, 1)), cohort([50], classes=2)
+    trainer = Trainer(model, mse, LocalTraining())
+    assert trainer.evaluate(weights(model), data.x, data.y.float())[1] is None
+
+    def margin(outputs, targets):
+        return (1 - outputs[:, 0] * (2 * targets - 1)).clamp_min(0)
+
+    _, accuracy = Trainer(model, margin, LocalTraining()).evaluate(weights(model), data.x, data.y)
+    assert accuracy == float(((model(data.x)[:, 0] > 0) == (data.y > 0)).double().mean())
+
+
+def test_clear_errors_for_empty_clients_and_wrong_weights():
+    model, data = mlp(), cohort([4, 0, 5])
+    trainer = Trainer(model, cross_entropy, LocalTraining())
+    with pytest.raises(DataError, match="client 11 has no records"):
+        trainer.train(weights(model), data, Streams(0), 1)
+    with pytest.raises(ModelError, match="one flat row"):
+        trainer.train(weights(model)[1:], cohort([4]), Streams(0), 1)
