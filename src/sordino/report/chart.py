@@ -1,0 +1,89 @@
+"""A chart as plain data: drawn interactively by `interactive`, and as a picture by `static`, from the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Number = float | int
+Kind = Literal["line", "dots", "both", "bars", "step"]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points that belong together; None leaves a gap.
+
+    `low` and `high` are drawn as a band around a line (mean ± standard deviation), or as whiskers of bars and dots.
+    """
+
+    label: str
+    x: Sequence[Number | str]
+    y: Sequence[Number | None]
+    kind: Kind = "line"
+    color: int = 0
+    dashed: bool = False
+    low: Sequence[Number | None] | None = None
+    high: Sequence[Number | None] | None = None
+    hover: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Five-number summaries (least, quartile, median, quartile, greatest), one box a place on the x axis."""
+
+    label: str
+    x: Sequence[Number | str]
+    summaries: Sequence[tuple[Number, Number, Number, Number, Number]]
+    color: int = 0
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A matrix, one row a place on the y axis."""
+
+    x: Sequence[str]
+    y: Sequence[str]
+    values: Sequence[Sequence[Number]]
+    label: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A line right across the chart, with a word on it (a budget, a printed value)."""
+
+    at: float
+    label: str
+    color: int | None = None
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What is measured along one side."""
+
+    title: str
+    log: bool = False
+    percent: bool = False
+    range: tuple[float, float] | None = None
+    categories: bool = False
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One picture: what is drawn, and one sentence on how to read it."""
+
+    key: str
+    """File name of its picture and anchor on the page."""
+    title: str
+    note: str
+    x: Axis
+    y: Axis
+    series: tuple[Series | Boxes | Heat, ...]
+    rules: tuple[Rule, ...] = ()
+    wide: bool = False
+    """Takes the whole width of the page."""
+
+    @property
+    def legend(self) -> bool:
+        """Whether names are needed to tell the series apart."""
+        return sum(not isinstance(series, Heat) for series in self.series) > 1

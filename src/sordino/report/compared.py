@@ -1,0 +1,158 @@
+"""Several runs on one page: what each promised and reached, where their recipes differ, and their curves together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from sordino.report import static
+from sordino.report.chart import Axis, Chart, Series
+from sordino.report.document import Cell, document, table, value
+from sordino.report.document import plots as places
+from sordino.report.page import certificate, trust
+from sordino.report.palette import LIGHT
+from sordino.report.plots.learning import measured
+from sordino.report.plots.privacy import told
+from sordino.report.reading import RunView
+from sordino.report.words import number
+
+
+def write(views: Sequence[RunView], out: Path, images: Path | None) -> list[Path]:
+    """Writes the page, and with `images` every plot of it as SVG and PNG; returns the files."""
+    drawn = charts(views)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(page(views, drawn), encoding="utf-8")
+    pictures = [path for chart in drawn for path in static.save(chart, images)] if images is not None else []
+    return [out, *pictures]
+
+
+def page(views: Sequence[RunView], drawn: Sequence[Chart]) -> str:
+    """Returns the page that compares runs."""
+    promises = "".join(
+        f'<details class="card"><summary>{_swatch(place)}{escape(view.name)}</summary>{certificate(view)}</details>'
+        for place, view in enumerate(views)
+    )
+    body = (
+        f"{_warning(views)}<h2>What each run promised and reached</h2>{_table(views)}"
+        f"<h2>Where the recipes differ</h2>{_differences(views)}<h2>Together</h2>{places(drawn)}"
+        f"<h2>Certificates in words</h2>{promises}"
+    )
+    return document(f"{len(views)} runs compared", escape(", ".join(view.name for view in views)), body, drawn)
+
+
+def charts(views: Sequence[RunView]) -> list[Chart]:
+    """Returns the curves of all runs: accuracy, loss, ε for each observer, and accuracy against ε."""
+    out = [
+        _overlay(views, "accuracy", "Test accuracy by round", Axis("accuracy", percent=True, range=(0.0, 1.0))),
+        _overlay(views, "loss", "Test loss by round", Axis("loss")),
+    ]
+    for key in _observers(views):
+        out += [_spent(views, key), _against(views, key)]
+    out.append(_overlay(views, "noise_stddev", "Noise amplitude by round", Axis("standard deviation")))
+    return [chart for chart in out if chart.series]
+
+
+def _observers(views: Sequence[RunView]) -> list[str]:
+    lines = (line for view in views for line in view.played)
+    return list(
+        dict.fromkeys(key for line in lines for key, cost in line.get("epsilon", {}).items() if cost is not None)
+    )
+
+
+def _overlay(views: Sequence[RunView], field: str, title: str, axis: Axis) -> Chart:
+    series = []
+    for place, view in enumerate(views):
+        x, y = measured(view, field)
+        if any(y):
+            series.append(Series(view.name, x, y, color=place))
+    return Chart(field.replace("_stddev", ""), title, "One line a run.", Axis("round"), axis, tuple(series))
+
+
+def _spent(views: Sequence[RunView], key: str) -> Chart:
+    series = []
+    for place, view in enumerate(views):
+        lines = [line for line in view.played if line.get("epsilon", {}).get(key) is not None]
+        if lines:
+            costs = [line["epsilon"][key] for line in lines]
+            series.append(Series(view.name, [line["round"] for line in lines], costs, color=place))
+    note = f"Certified ε of the client that paid most: {told(key)}. Runs that promise nothing here are left out."
+    name = f"epsilon-{key.replace('/', '-')}"
+    return Chart(name, f"Privacy spent, {told(key)}", note, Axis("round"), Axis("ε"), tuple(series))
+
+
+def _against(views: Sequence[RunView], key: str) -> Chart:
+    series = []
+    for place, view in enumerate(views):
+        both = [
+            (line["epsilon"][key], line["accuracy"])
+            for line in view.played
+            if line.get("accuracy") is not None and line.get("epsilon", {}).get(key) is not None
+        ]
+        if both:
+            series.append(Series(view.name, [b[0] for b in both], [b[1] for b in both], color=place))
+    note = "What each run reached for what it had spent by then: higher and further left is better."
+    axes = Axis("ε"), Axis("accuracy", percent=True, range=(0.0, 1.0))
+    name = f"tradeoff-{key.replace('/', '-')}"
+    return Chart(name, f"Accuracy against ε, {told(key)}", note, *axes, tuple(series))
+
+
+def _warning(views: Sequence[RunView]) -> str:
+    kinds = {(entry["unit"], trust(view)) for view in views for entry in view.certificate}
+    if len(kinds) < 2:
+        return ""
+    words = ", ".join(sorted(f"{unit} unit under {how} trust" for unit, how in kinds))
+    text = f"These runs make different kinds of promise ({words}): equal ε does not mean equal protection."
+    return f'<p class="contrast">{escape(text)}</p>'
+
+
+def _table(views: Sequence[RunView]) -> str:
+    keys = list(dict.fromkeys(f"{e['unit']}/{e['observer']}" for view in views for e in view.certificate))
+    head: list[Cell] = ["run", "mechanism", ("accuracy", "n"), ("loss", "n"), ("rounds", "n"), ("seconds", "n")]
+    head += [(f"ε {told(key)}", "n") for key in keys]
+    rows = []
+    for place, view in enumerate(views):
+        seconds = sum(line.get("seconds_total", 0.0) for line in view.rounds)
+        accuracy, loss = view.last("accuracy"), view.last("loss")
+        row: list[Cell] = [
+            f"{_swatch(place)}{escape(view.name)}",
+            escape(f"{view.recipe.mechanism.name} ({view.recipe.mechanism.mode})"),
+            ("" if accuracy is None else value("accuracy", f"{accuracy:.2%}".replace("%", " %"), accuracy), "n"),
+            ("" if loss is None else value("loss", f"{loss:.4g}", loss), "n"),
+            (value("rounds", str(len(view.rounds)), len(view.rounds)), "n"),
+            (f"{seconds:.1f}", "n"),
+        ]
+        promised = {f"{entry['unit']}/{entry['observer']}": entry for entry in view.certificate}
+        rows.append(row + [(_epsilon(promised.get(key)), "n") for key in keys])
+    return f'<div class="card">{table(head, rows)}</div>'
+
+
+def _epsilon(entry: Any) -> str:
+    if entry is None:
+        return "–"
+    shown = value("epsilon", number(entry["epsilon"]), entry["epsilon"])
+    claimed = entry.get("claimed_epsilon")
+    return shown if claimed is None or claimed == entry["epsilon"] else f"{shown} (claimed {number(claimed)})"
+
+
+def _differences(views: Sequence[RunView]) -> str:
+    flat = [_flatten(view.recipe.model_dump(mode="json")) for view in views]
+    names = dict.fromkeys(name for settings in flat for name in settings)
+    changed = [name for name in names if len({str(settings.get(name, "–")) for settings in flat}) > 1]
+    if not changed:
+        return '<p class="lead">They do not: these runs differ in nothing but chance.</p>'
+    head: list[Cell] = ["setting", *(f"{_swatch(place)}{escape(view.name)}" for place, view in enumerate(views))]
+    rows = [[escape(name), *(escape(str(settings.get(name, "–"))) for settings in flat)] for name in changed]
+    return f'<div class="card">{table(head, rows)}</div>'
+
+
+def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, node in tree.items():
+        out |= _flatten(node, f"{prefix}{name}.") if isinstance(node, dict) else {f"{prefix}{name}": node}
+    return out
+
+
+def _swatch(place: int) -> str:
+    return f'<span class="swatch" style="background:var(--c{place % len(LIGHT)})"></span>'

@@ -1,0 +1,171 @@
+"""Reads a run folder back, as everything that a report needs to know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sordino import recipe as recipes
+from sordino.data.federation import Federation
+from sordino.errors import LedgerError, RecipeError, SordinoError
+from sordino.folder import RunFolder
+from sordino.recipe import Recipe
+from sordino.types import FloatArray, IntArray
+
+SHOWN_CLIENTS = 60
+"""Rows of the label map: more could not be told apart on a page."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Label counts of some clients (all, or evenly chosen ones)."""
+
+    clients: IntArray
+    counts: IntArray
+    population: int
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run as it lies on disk. Everything heavy is read when it is asked for.
+
+    **Edge cases**: a run that has not finished has no certificate yet, and one whose data or ledger is gone has no
+    label map or no costs by client; the report then says so and shows the rest.
+    """
+
+    path: Path
+    recipe: Recipe
+    facts: Mapping[str, Any]
+    rounds: tuple[Mapping[str, Any], ...]
+    certificate: tuple[Mapping[str, Any], ...]
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.path.name
+
+    @property
+    def played(self) -> list[Mapping[str, Any]]:
+        """Rounds that released something."""
+        return [line for line in self.rounds if "aborted" not in line]
+
+    def last(self, field: str) -> float | None:
+        """Returns the last value of a metric that was measured."""
+        return next((line[field] for line in reversed(self.rounds) if line.get(field) is not None), None)
+
+    @cached_property
+    def knobs(self) -> dict[str, FloatArray]:
+        """Public knobs at the last checkpoint, vectors included."""
+        from safetensors.numpy import load_file
+
+        path = self.path / "checkpoint.safetensors"
+        tensors = load_file(path) if path.exists() else {}
+        return {
+            name.removeprefix("knob/"): value.astype(np.float64)
+            for name, value in tensors.items()
+            if name.startswith("knob/")
+        }
+
+    @cached_property
+    def notes(self) -> dict[str, FloatArray]:
+        """Private numbers of the simulation, where the recipe asked for them (`run.notes`)."""
+        path = self.path / "notes.npz"
+        if not path.exists():
+            return {}
+        with np.load(path) as file:
+            return {name: np.asarray(file[name]) for name in file.files}
+
+    @cached_property
+    def costs(self) -> dict[str, FloatArray]:
+        """ε of every client by `unit/observer`; empty when the ledger is gone."""
+        from sordino.account.ledger import Ledger
+
+        ledger_path = self.recipe.ledger.path or self.path / "ledger.db"
+        try:
+            with Ledger.open(ledger_path, write=False) as ledger:
+                return {
+                    f"{guarantee.unit}/{guarantee.observer}": ledger.book(guarantee)
+                    .prices(self.recipe.budget.delta, self.recipe.budget.accountant)
+                    .epsilon
+                    for guarantee in ledger.guarantees
+                }
+        except LedgerError:
+            return {}
+
+    @cached_property
+    def participations(self) -> IntArray:
+        """In how many rounds of this run each client's message left it; empty when the ledger is gone."""
+        from sordino.account.ledger import Ledger
+
+        try:
+            with Ledger.open(self.recipe.ledger.path or self.path / "ledger.db", write=False) as ledger:
+                times = np.zeros(ledger.population, np.int64)
+                for entry in ledger.entries:
+                    if entry.run == self.facts["run"] and entry.round_ > 0:
+                        times[entry.participants.ids()] += 1
+                return times
+        except LedgerError:
+            return np.empty(0, np.int64)
+
+    @cached_property
+    def federation(self) -> Federation | None:
+        """The data that the recipe names; None when it is not here."""
+        from sordino.assemble import load
+
+        try:
+            return load(self.recipe)
+        except SordinoError:
+            return None
+
+    @cached_property
+    def components(self) -> dict[str, slice]:
+        """Where each component of the recipe's model lies in a row; empty when the data is not here."""
+        from sordino import models
+        from sordino.layout import Layout
+
+        if self.federation is None:
+            return {}
+        chosen, here = self.recipe.model, self.federation
+        shape = here.input_shape, here.classes
+        module = models.build(chosen.name, *shape, hidden=chosen.hidden, activation=chosen.activation)
+        layout = Layout.of(module)
+        ends = [int(end) for end in np.cumsum(layout.sizes)]
+        starts = [end - size for end, size in zip(ends, layout.sizes, strict=True)]
+        return {name: slice(*span) for name, span in zip(layout.names, zip(starts, ends, strict=True), strict=True)}
+
+    @cached_property
+    def labels(self) -> Labels | None:
+        """Label counts; None for regression, or when the data is not here."""
+        here = self.federation
+        if here is None or not here.classes:
+            return None
+        everyone = here.population
+        chosen = np.unique(np.linspace(0, everyone - 1, min(everyone, SHOWN_CLIENTS)).astype(np.int64))
+        data = here.gather(chosen)
+        owner = np.repeat(np.arange(len(chosen)), data.sizes)
+        counts = np.bincount(owner * here.classes + data.y.numpy(), minlength=len(chosen) * here.classes)
+        return Labels(chosen, counts.reshape(len(chosen), here.classes), everyone)
+
+
+def read(path: Path) -> RunView:
+    """Returns the run in a folder.
+
+    Raises:
+        RecipeError: the folder holds no run, or one that has not played a round.
+    """
+    if not (path / "recipe.toml").exists():
+        raise RecipeError(f"{path} holds no run: name a folder that `sordino run` made")
+    folder = RunFolder(path)
+    rounds = folder.metrics()
+    if not rounds:
+        raise RecipeError(f"{path} has not played a round yet: go on with `sordino run --resume --out {path}`")
+    certificate = path / "certificate.json"
+    promised = json.loads(certificate.read_text()) if certificate.exists() else []
+    entries = promised if isinstance(promised, list) else promised["entries"]
+    return RunView(path, recipes.read(path / "recipe.toml"), folder.facts(), tuple(rounds), tuple(entries))

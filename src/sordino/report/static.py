@@ -1,0 +1,171 @@
+"""A chart as a picture (SVG and PNG), drawn without a browser and without a display."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import singledispatch
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sordino.report.chart import Axis, Boxes, Chart, Heat, Series
+from sordino.report.palette import GRID, HEAT, INK, LIGHT, MUTED
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_STYLE: Any = {
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "text.color": INK,
+    "axes.edgecolor": GRID,
+    "axes.labelcolor": MUTED,
+    "axes.titlesize": 12,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "legend.frameon": False,
+    # Text stays text in SVG, and the same chart gives the same bytes.
+    "svg.fonttype": "none",
+    "svg.hashsalt": "sordino",
+}
+
+
+def save(chart: Chart, folder: Path, formats: Sequence[str] = ("svg", "png")) -> list[Path]:
+    """Writes the chart as `folder/<key>.<format>` and returns the paths."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(9.6 if chart.wide else 6.4, 3.8), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        _draw_all(chart, axes)
+        paths = [folder / f"{chart.key}.{kind}" for kind in formats]
+        for path in paths:
+            stamp = {"Date": None} if path.suffix == ".svg" else None
+            figure.savefig(path, dpi=160, facecolor="white", metadata=stamp)
+    return paths
+
+
+def _draw_all(chart: Chart, axes: Axes) -> None:
+    from matplotlib.ticker import PercentFormatter
+
+    axes.set_title(chart.title)
+    if not any(isinstance(series, Heat) for series in chart.series):
+        axes.grid(color=GRID, linewidth=0.8)
+        axes.set_axisbelow(True)
+    places = _places(chart)
+    for number, series in enumerate(chart.series):
+        _draw(series, axes, places, (number, len(chart.series)))
+    for rule in chart.rules:
+        color = "#b3261e" if rule.color is None else LIGHT[rule.color % len(LIGHT)]
+        axes.axhline(rule.at, color=color, linestyle=":", linewidth=1.3)
+        axes.text(0.01, rule.at, rule.label, color=color, va="bottom", transform=axes.get_yaxis_transform())
+    if places is not None:
+        axes.set_xticks(range(len(places)), list(places), rotation=25 if len(places) > 5 else 0)
+    _scale(axes, chart.x, "x")
+    _scale(axes, chart.y, "y")
+    if chart.y.percent:
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    if chart.legend:
+        axes.legend(loc="best", fontsize=9)
+
+
+def _places(chart: Chart) -> dict[Any, int] | None:
+    """Returns where each category of the x axis lies; None when x is a number."""
+    if not chart.x.categories:
+        return None
+    names = (x for series in chart.series if isinstance(series, Series | Boxes) for x in series.x)
+    return {name: place for place, name in enumerate(dict.fromkeys(names))}
+
+
+def _scale(axes: Axes, axis: Axis, which: str) -> None:
+    getattr(axes, f"set_{which}label")(axis.title)
+    if axis.log:
+        getattr(axes, f"set_{which}scale")("log")
+    if axis.range is not None and not axis.log:
+        getattr(axes, f"set_{which}lim")(*axis.range)
+
+
+def _along(x: Sequence[Any], places: dict[Any, int] | None, shift: float = 0.0) -> list[float]:
+    return [float(value) if places is None else places[value] + shift for value in x]
+
+
+@singledispatch
+def _draw(series: object, axes: Axes, places: dict[Any, int] | None, order: tuple[int, int]) -> None:
+    raise TypeError(f"a chart cannot hold {type(series).__name__}")
+
+
+@_draw.register(Series)
+def _(series: Series, axes: Axes, places: dict[Any, int] | None, order: tuple[int, int]) -> None:
+    color = LIGHT[series.color % len(LIGHT)]
+    y = [float("nan") if value is None else float(value) for value in series.y]
+    if series.kind == "bars":
+        width = 0.8 / order[1]
+        x = _along(series.x, places, (order[0] - (order[1] - 1) / 2) * width if places else 0.0)
+        gap = _least_gap(x)
+        axes.bar(x, y, width=width if places else gap * 0.9, color=color, label=series.label)
+        _whiskers(series, axes, x, y)
+        return
+    x = _along(series.x, places)
+    if series.kind == "dots":
+        axes.plot(x, y, "o", color=color, label=series.label, markersize=5)
+        _whiskers(series, axes, x, y)
+        return
+    style: dict[str, Any] = {"linestyle": "--" if series.dashed else "-", "linewidth": 1.8}
+    style |= {"drawstyle": "steps-post"} if series.kind == "step" else {}
+    axes.plot(x, y, color=color, label=series.label, marker="o" if series.kind == "both" else None, **style)
+    if series.low is not None and series.high is not None:
+        axes.fill_between(x, _floats(series.low), _floats(series.high), color=color, alpha=0.16, linewidth=0)
+
+
+@_draw.register(Boxes)
+def _(boxes: Boxes, axes: Axes, places: dict[Any, int] | None, order: tuple[int, int]) -> None:
+    names = ("whislo", "q1", "med", "q3", "whishi")
+    stats: list[dict[str, Any]] = [
+        dict(zip(names, map(float, five), strict=True)) | {"fliers": []} for five in boxes.summaries
+    ]
+    color = LIGHT[boxes.color % len(LIGHT)]
+    spread = _least_gap(_along(boxes.x, places))
+    width = 0.7 * spread / order[1]
+    x = [at + (order[0] - (order[1] - 1) / 2) * width for at in _along(boxes.x, places)]
+    line = {"color": color}
+    axes.bxp(
+        stats, positions=x, widths=width * 0.85, boxprops=line, medianprops=line, whiskerprops=line, capprops=line,
+        showfliers=False, manage_ticks=False,
+    )  # fmt: skip
+    axes.plot([], [], color=color, label=boxes.label)
+
+
+@_draw.register(Heat)
+def _(heat: Heat, axes: Axes, places: dict[Any, int] | None, order: tuple[int, int]) -> None:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    shades = LinearSegmentedColormap.from_list("sordino", HEAT)
+    picture = axes.imshow(heat.values, aspect="auto", cmap=shades, interpolation="nearest")
+    axes.set_xticks(range(len(heat.x)), list(heat.x))
+    step = max(1, len(heat.y) // 10)
+    axes.set_yticks(range(0, len(heat.y), step), list(heat.y)[::step])
+    bar = axes.figure.colorbar(picture, ax=axes, pad=0.01)
+    bar.set_label(heat.label)
+
+
+def _whiskers(series: Series, axes: Axes, x: list[float], y: list[float]) -> None:
+    if series.low is None or series.high is None:
+        return
+    down = [value - low for value, low in zip(y, _floats(series.low), strict=True)]
+    up = [high - value for value, high in zip(y, _floats(series.high), strict=True)]
+    axes.errorbar(x, y, yerr=[down, up], fmt="none", ecolor=MUTED, capsize=3, linewidth=1.1)
+
+
+def _floats(values: Sequence[float | None]) -> list[float]:
+    return [float("nan") if value is None else float(value) for value in values]
+
+
+def _least_gap(x: list[float]) -> float:
+    return min((b - a for a, b in zip(sorted(x), sorted(x)[1:], strict=False) if b > a), default=1.0)

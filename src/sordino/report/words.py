@@ -1,0 +1,120 @@
+"""The certificate in words: what is hidden, from whom, how well, and what is only claimed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_UNITS = {
+    "record": ("one record", "each single record of a client"),
+    "client": ("one client", "everything that a client holds"),
+}
+_OBSERVERS = {
+    ("server", "local"): "the server, which sees every client's message and who took part",
+    ("server", "distributed"): "the server, which sees sums of messages, never a single one, and who took part",
+    ("server", "central"): "the server, which is trusted with every client's message",
+    ("outsider", ""): "an outsider, who sees every released model and nothing else",
+}
+_ADJACENCY = {
+    "add_remove": "whether it is there at all",
+    "replace": "any change of it",
+    "zero_out": "whether it counts, or is replaced by nothing",
+}
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One line of a certificate, told to a reader."""
+
+    title: str
+    verdict: str
+    """`certified`, `claimed-only` or `unprotected`."""
+    epsilon: str
+    delta: str
+    sentence: str
+    claimed: str | None
+    contrast: str
+    facts: tuple[tuple[str, str], ...]
+
+
+def promise(entry: Mapping[str, Any], trust: str) -> Promise:
+    """Returns a certificate entry in words."""
+    unit, observer = entry["unit"], entry["observer"]
+    epsilon, claimed = entry.get("epsilon"), entry.get("claimed_epsilon")
+    return Promise(
+        title=f"{_UNITS[unit][0]} against {'an outsider' if observer == 'outsider' else 'the server'}",
+        verdict=entry["status"],
+        epsilon=number(epsilon),
+        delta=f"{entry['delta']:g}",
+        sentence=_sentence(entry, trust),
+        claimed=None if claimed is None or claimed == epsilon else number(claimed),
+        contrast=_contrast(epsilon, claimed),
+        facts=tuple(_facts(entry)),
+    )
+
+
+def number(epsilon: float | None) -> str:
+    """Returns ε as people write it; None is infinite."""
+    if epsilon is None or math.isinf(epsilon):
+        return "∞"
+    return f"{epsilon:.3f}" if epsilon < 10 else f"{epsilon:.2f}" if epsilon < 1000 else f"{epsilon:,.0f}"
+
+
+def best_guess(epsilon: float, delta: float) -> float:
+    """Returns how often the best attacker tells two neighbouring worlds apart, when a coin chose between them.
+
+    **Formal guarantees**: an (ε, δ) promise bounds true minus false positive rate by (e^ε − 1 + 2δ)/(e^ε + 1), for
+    every test (Kairouz, Oh, Viswanath, 2015, Theorem 2.1); the success rate under a fair coin is half of one plus that.
+    """
+    if epsilon > 700:
+        return 1.0
+    odds = math.exp(epsilon)
+    return min(1.0, 0.5 + 0.5 * (odds - 1 + 2 * delta) / (odds + 1))
+
+
+def _sentence(entry: Mapping[str, Any], trust: str) -> str:
+    watcher = _OBSERVERS.get((entry["observer"], trust)) or _OBSERVERS[("outsider", "")]
+    subject = _UNITS[entry["unit"]][1]
+    if entry.get("epsilon") is None:
+        return f"Against {watcher}, nothing is proved for {subject}: {entry.get('reason') or 'no release is bounded'}."
+    share = best_guess(entry["epsilon"], entry["delta"])
+    return (
+        f"Protects {subject} ({_ADJACENCY[entry['adjacency']]}) from {watcher}. If a coin decided it, the best "
+        f"possible attacker would guess right {_rate(share)} of the time; without any information it is 50 %."
+    )
+
+
+def _rate(share: float) -> str:
+    return f"at most {share:.1%}".replace("%", " %") if share < 0.9995 else "practically 100 %"
+
+
+def _contrast(epsilon: float | None, claimed: float | None) -> str:
+    if claimed is None or claimed == epsilon:
+        return ""
+    if epsilon is None:
+        return f"The paper's formula says {number(claimed)}; what really bounds the releases proves nothing."
+    times = epsilon / claimed if claimed else math.inf
+    word = f"{times:.3g} times that" if times > 1 else "less than that"
+    return f"The paper's formula says {number(claimed)}; what is proved is {number(epsilon)}, {word}."
+
+
+def _facts(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
+    facts = [("adjacency", entry["adjacency"].replace("_", "/")), ("accountant", entry.get("accountant", ""))]
+    if entry.get("claim"):
+        facts.append(("claim", entry["claim"]))
+    if entry.get("epsilon") is None:
+        return facts
+    worst = entry.get("worst") or {}
+    if worst and entry.get("median_epsilon") != entry["epsilon"]:
+        facts.append(("dearest client", f"no. {worst['client']}, {worst['participations']} participations"))
+    if entry.get("median_epsilon") is not None:
+        facts.append(("median client", f"ε = {number(entry['median_epsilon'])}"))
+    if entry.get("near_limit") is not None:
+        facts.append(("near their limit", f"{entry['near_limit']:,} clients"))
+    if entry.get("reason"):
+        facts.append(("reason", entry["reason"]))
+    if entry.get("note"):
+        facts.append(("note", entry["note"]))
+    return [(name, value) for name, value in facts if value]

@@ -1,0 +1,53 @@
+"""Small runs on the embedded data, and a browser to look at their reports with."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sordino import recipe as recipes
+from sordino.report.reading import RunView, read
+from sordino.run import run
+
+_SMALL = ["run.rounds=6", "partition.clients=60", "select.kind=poisson", "select.rate=0.4", "server.learning_rate=8"]
+
+
+def play(folder: Path, *settings: str) -> Path:
+    run(recipes.read(None, [*_SMALL, *settings]), out=folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def central(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return play(tmp_path_factory.mktemp("runs") / "central", "mechanism.name=dp_fedavg", "dropout.rate=0.2")
+
+
+@pytest.fixture(scope="session")
+def adaptive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return play(
+        tmp_path_factory.mktemp("runs") / "adaptive", "mechanism.name=dp_fedavg_adaptive", "mechanism.clip_norm=0.1"
+    )
+
+
+@pytest.fixture
+def view(central: Path) -> RunView:
+    return read(central)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if binary is None or driver is None:
+        pytest.skip("there is no browser here: install chromium and chromium-driver to check pages in one")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    with webdriver.Chrome(options=options, service=webdriver.ChromeService(driver)) as chrome:
+        yield chrome

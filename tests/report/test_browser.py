@@ -1,0 +1,95 @@
+"""Reports as a reader sees them: offline, from disk, on a desktop and on a phone, in light and in dark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sordino.report import compared, page
+from sordino.report.reading import read
+
+ui = pytest.importorskip("selenium.webdriver.support.ui", reason="there is no selenium here to drive a browser with")
+
+EMPTY = "c => !c.querySelector('.mlayer :is(path, image, rect)')"
+DESKTOP, PHONE = (1280, 900), (390, 844)
+
+
+def look(browser: Any, path: Path, size: tuple[int, int] = DESKTOP, theme: str = "light") -> None:
+    media = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    shape = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", shape)
+    browser.execute_cdp_cmd("Network.enable", {})
+    offline = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+    browser.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
+    browser.get(path.as_uri())
+    drawn(browser, theme)
+
+
+def drawn(browser: Any, theme: str) -> None:
+    ui.WebDriverWait(browser, 60).until(
+        lambda b: b.execute_script("return document.documentElement.dataset.drawn") == theme
+    )
+
+
+def plotted(browser: Any) -> dict[str, list[Any]]:
+    script = "return Object.fromEntries([...document.querySelectorAll('.canvas')].map(c => [c.id.slice(5), c.data]))"
+    return dict(browser.execute_script(script))
+
+
+@pytest.fixture(scope="session")
+def shown(central: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return page.write(read(central), tmp_path_factory.mktemp("page") / "report.html", None)[0]
+
+
+def test_every_plot_draws_offline_without_a_word_on_the_console(browser: Any, shown: Path) -> None:
+    look(browser, shown)
+    assert (
+        browser.execute_script(f"return [...document.querySelectorAll('.canvas')].filter({EMPTY}).map(c => c.id)") == []
+    )
+    assert len(plotted(browser)) >= 9
+    assert browser.get_log("browser") == []
+    assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
+
+
+def test_what_is_drawn_is_what_was_measured(browser: Any, shown: Path, central: Path) -> None:
+    look(browser, shown)
+    rounds = [json.loads(line) for line in (central / "metrics.jsonl").read_text().splitlines()]
+    seen = plotted(browser)
+    assert seen["accuracy"][0]["y"] == [line["accuracy"] for line in rounds]
+    assert seen["epsilon"][0]["y"] == [line["epsilon"]["client/outsider"] for line in rounds]
+    promised = json.loads((central / "certificate.json").read_text())["entries"]
+    for entry in promised:
+        card = f"[data-entry='{entry['unit']}/{entry['observer']}'] [data-field=epsilon]"
+        text = browser.execute_script(f'return document.querySelector("{card}").textContent')
+        assert text == ("∞" if entry["epsilon"] is None else f"{entry['epsilon']:.3f}")
+
+
+def test_the_theme_follows_the_reader_and_the_button(browser: Any, shown: Path) -> None:
+    color = "return getComputedStyle(document.body).backgroundColor"
+    line = "return document.querySelector('#plot-accuracy').data[0].line.color"
+    look(browser, shown, theme="dark")
+    dark, dark_line = browser.execute_script(color), browser.execute_script(line)
+    browser.execute_script("document.querySelector('button.theme').click()")
+    drawn(browser, "light")
+    assert browser.execute_script(color) != dark
+    assert browser.execute_script(line) != dark_line
+    browser.execute_script("localStorage.clear()")
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_nothing_is_wider_than_the_screen(browser: Any, shown: Path, size: tuple[int, int]) -> None:
+    look(browser, shown, size)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= size[0]
+    widths = browser.execute_script("return [...document.querySelectorAll('.canvas')].map(c => c._fullLayout.width)")
+    assert all(0 < width <= size[0] for width in widths)
+
+
+def test_a_comparison_draws_every_run(browser: Any, central: Path, adaptive: Path, tmp_path: Path) -> None:
+    target = compared.write([read(central), read(adaptive)], tmp_path / "comparison.html", None)[0]
+    look(browser, target)
+    assert [trace["name"] for trace in plotted(browser)["accuracy"]] == ["central", "adaptive"]
+    assert browser.get_log("browser") == []
