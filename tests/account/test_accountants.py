@@ -221,7 +221,7 @@ def test_long_schedules_are_rounded_down_to_few_levels():
     noises = sorted(event.event.noise_multiplier for event in rounded for _ in range(rounded[event]))
     assert all(
         after <= before * (1 + 1e-12)
-        for after, before in zip(noises, sorted(e.event.noise_multiplier for e in schedule))
+        for after, before in zip(noises, sorted(e.event.noise_multiplier for e in schedule), strict=True)
     )
 
 

@@ -8,7 +8,9 @@ belongs to a federation, not to a run: a second run over the same clients starts
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -33,7 +35,7 @@ from sordino.account.entry import (
 )
 from sordino.account.filter import Filter
 from sordino.account.store import Row, Store
-from sordino.errors import LedgerError, LedgerTampered
+from sordino.errors import AccountingError, LedgerError, LedgerTampered
 from sordino.events import Charge, ComposedDpEvent, DpEvent, Guarantee
 from sordino.types import BoolArray, IntArray
 
@@ -112,13 +114,9 @@ class Ledger:
         path = Path(path)
         if create and (federation is None or population is None or population < 1):
             raise LedgerError("a new ledger needs a federation and a population of at least 1 client")
-        store = Store.open(path, create=create, write=write)
+        body = {"federation": federation, "population": population, "delta": delta, "time": now()}
+        store = Store.open(path, first=canonical(body) if create else None, write=write)
         try:
-            if create:
-                with store.transaction():
-                    if store.head()[0] < 0:
-                        body = {"federation": federation, "population": population, "delta": delta, "time": now()}
-                        store.append(lambda seq: Row(seq, "open", canonical(body)))
             ledger = cls(store, *_identity(store))
             ledger._require(federation, population)
             if until is not None:
@@ -301,7 +299,8 @@ class Ledger:
     def refresh(self) -> None:
         """Reads what other processes have written since."""
         for row in self._store.rows(self._seen, self._until):
-            self._replay(row)
+            with _readable(self.path, row.seq):
+                self._replay(row)
 
     def close(self) -> None:
         """Closes the file."""
@@ -371,11 +370,21 @@ class Ledger:
 
 
 def _identity(store: Store) -> tuple[str, int, float]:
-    rows = store.rows(-1)[:1]
+    rows = store.rows(-1, until=0)
     if not rows or rows[0].kind != "open":
         raise LedgerTampered(f"ledger {store.path} has lost its first row: restore it from a copy")
-    body = json.loads(rows[0].body)
-    return body["federation"], body["population"], body["delta"]
+    with _readable(store.path, 0):
+        body = json.loads(rows[0].body)
+        return str(body["federation"]), int(body["population"]), float(body["delta"])
+
+
+@contextmanager
+def _readable(path: Path, seq: int) -> Iterator[None]:
+    """Whatever goes wrong while a row is read back, somebody wrote it who was not the ledger."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, zlib.error, LedgerError, AccountingError) as error:
+        raise LedgerTampered(f"ledger {path}: row {seq} cannot be read ({error}): restore it from a copy") from error
 
 
 def _refuse_dearer(quoted: Sequence[Charge], realised: Sequence[Charge], reservation: int) -> None:

@@ -76,13 +76,13 @@ def compose(history: History, adjacency: Adjacency, scale: float) -> grids.Priva
 def fewer(history: History) -> History:
     """Returns a history of at most 64 different sampled Gaussians that costs no less.
 
-    Formal guarantees: noise multipliers are only rounded down, to levels spaced evenly in their logarithm; less noise is
-    never more private, so the result is an upper bound. Other events stay as they are.
+    Formal guarantees: noise multipliers are only rounded down, to levels spaced evenly in their logarithm; less noise
+    is never more private, so the result is an upper bound. Other events stay as they are.
     """
     sampled = {event: event.event.noise_multiplier for event in history if _is_sampled_gaussian(event)}
-    if len(sampled) <= _DIFFERENT:
+    least, most = min(sampled.values(), default=1.0), max(sampled.values(), default=1.0)
+    if len(sampled) <= _DIFFERENT or least == most:
         return history
-    least, most = min(sampled.values()), max(sampled.values())
     step = math.log(most / least) / (_DIFFERENT - 1)
     total: Counter[DpEvent] = Counter()
     for event, count in history.items():

@@ -24,6 +24,8 @@ from sordino.errors import LedgerError, LedgerTampered
 FORMAT = 1
 _APPLICATION = 0x534F5244
 _GENESIS = bytes(32)
+_PATIENCE = 60.0
+"""Seconds that a writer waits for another one."""
 _SCHEMA = (
     "CREATE TABLE rows (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL, "
     "cohort BLOB, excluded BLOB, hash BLOB NOT NULL) STRICT",
@@ -59,45 +61,55 @@ class Store:
         self._connection = connection
 
     @classmethod
-    def open(cls, path: Path, *, create: bool = False, write: bool = True) -> Store:
-        """Opens the file; with `create`, makes it if it is missing.
+    def open(cls, path: Path, *, first: str | None = None, write: bool = True) -> Store:
+        """Opens the file; with `first`, makes it if it is missing, with this body in its first row.
 
         Raises:
             LedgerError: the file is missing, no ledger, of a newer format, locked or not writable.
         """
-        if not create and not path.is_file():
+        if first is None and not path.is_file():
             raise LedgerError(f"ledger {path} does not exist: name the ledger file or the folder of a run")
         with _sentences(path):
-            store = cls(path, _connect(path, create=create, write=write))
+            store = cls(path, _connect(path, create=first is not None, write=write))
         try:
             with _sentences(path):
-                store._prepare(create=create, write=write)
+                store._prepare(first, write=write)
         except BaseException:
             store.close()
             raise
         return store
 
-    def _prepare(self, *, create: bool, write: bool) -> None:
+    def _prepare(self, first: str | None, *, write: bool) -> None:
+        empty = not self._scalar("SELECT count(*) FROM sqlite_master")
+        if not empty or first is None:
+            self._require_ledger()
         if write:
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute("PRAGMA journal_mode = WAL")
-        if create:
+        if empty and first is not None:
+            self._create(first)
+        if write:
+            # A full disk or a read-only file must show before a round starts, not after.
             with self.transaction():
-                if not self._scalar("SELECT count(*) FROM sqlite_master"):
-                    for statement in _SCHEMA:
-                        self._connection.execute(statement)
-                    self._connection.execute("INSERT INTO head VALUES (1, -1, ?)", (_GENESIS,))
-            _sync_folder(self.path)
+                self._connection.execute("UPDATE head SET one = 1")
+
+    def _require_ledger(self) -> None:
         if self._scalar("PRAGMA application_id") != _APPLICATION:
             raise LedgerError(f"{self.path} is not a sordino ledger: name another file")
         if (version := self._scalar("PRAGMA user_version")) > FORMAT:
             raise LedgerError(
                 f"ledger {self.path} has format {version}, and this version reads up to {FORMAT}: upgrade sordino"
             )
-        if write:
-            # A full disk or a read-only file must show before a round starts, not after.
-            with self.transaction():
-                self._connection.execute("UPDATE head SET one = 1")
+
+    def _create(self, first: str) -> None:
+        with self.transaction():
+            # Another process may have been faster.
+            if not self._scalar("SELECT count(*) FROM sqlite_master"):
+                for statement in _SCHEMA:
+                    self._connection.execute(statement)
+                self._connection.execute("INSERT INTO head VALUES (1, -1, ?)", (_GENESIS,))
+                self.append(lambda seq: Row(seq, "open", first))
+        _sync_folder(self.path)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -181,7 +193,11 @@ class Store:
 def _connect(path: Path, *, create: bool, write: bool) -> sqlite3.Connection:
     mode = "rwc" if create else "rw" if write else "ro"
     connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=60, isolation_level=None, check_same_thread=False
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=_PATIENCE,
+        isolation_level=None,
+        check_same_thread=False,
     )
     if not write:
         try:

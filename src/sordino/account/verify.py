@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from sordino.account.certificate import Assurance, Certificate, certify
 from sordino.account.filter import named
 from sordino.account.ledger import Ledger
+from sordino.account.store import Store
 from sordino.errors import LedgerTampered
 from sordino.events import Guarantee
 
@@ -20,6 +22,8 @@ def verify(path: Path, certificate: Certificate | None = None) -> Iterator[str]:
     Raises:
         LedgerTampered: at the first thing that does not hold.
     """
+    with closing(Store.open(path, write=False)) as store:
+        store.verify()  # before rows are read back, so that what was changed is named by its place
     with Ledger.open(path, write=False) as ledger:
         ledger.verify()
         settled = sum(entry.settled for entry in ledger.entries)
