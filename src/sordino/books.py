@@ -84,9 +84,10 @@ class Books:
 
     def settle(self, reservation: int, senders: IntArray, charges: Sequence[Charge], released: Released | None) -> None:
         """Writes down what was really released, and by whom."""
-        bits = released.mean.numpy().tobytes() if released is not None else b""
-        digest = hashlib.blake2b(bits, digest_size=16).hexdigest()
-        self.ledger.settle(reservation, charges, senders, digest)
+        digest = hashlib.blake2b(digest_size=16)
+        for tensor in [] if released is None else [released.mean, *released.side.values()]:
+            digest.update(tensor.numpy().tobytes())
+        self.ledger.settle(reservation, charges, senders, digest.hexdigest())
 
     def spent(self) -> dict[str, float | None]:
         """Returns the worst client's ε by `unit/observer`; None where nothing bounds it."""
@@ -135,7 +136,7 @@ class Books:
 
 
 def filters_for(mechanism: Mechanism, turn: Turn, epsilon: float | None, delta: float) -> dict[Guarantee, Filter]:
-    """Returns the filters of an adaptive mechanism, fixed by its first quote; none where the schedule is fixed.
+    """Returns the filters of an adaptive mechanism, fixed by its plan or first quote; none where the schedule is fixed.
 
     Raises:
         RecipeError: a filter needs a budget to hold to.
@@ -145,7 +146,7 @@ def filters_for(mechanism: Mechanism, turn: Turn, epsilon: float | None, delta: 
     if epsilon is None:
         raise RecipeError("budget.epsilon is missing: a mechanism that adapts its noise needs a budget to hold it to")
     return {
-        charge.guarantee: filter_for(epsilon, delta, charge.event, charge.guarantee.adjacency)
+        charge.guarantee: filter_for(epsilon, delta, mechanism.planned or charge.event, charge.guarantee.adjacency)
         for charge in mechanism.quote(turn)
         if not isinstance(charge.event, Unbounded)
     }

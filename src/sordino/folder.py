@@ -7,6 +7,7 @@ Every file is replaced whole (written aside, synced, renamed), so a crash leaves
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Mapping
@@ -120,6 +121,19 @@ class RunFolder:
             except ValueError:
                 break
         return lines
+
+    def note(self, round_: int, notes: Mapping[str, Tensor]) -> None:
+        """Adds private numbers of one round to `notes.npz`: for each name one entry a round, and `round`."""
+        path, kept = self.path / "notes.npz", dict[str, Any]()
+        if path.exists():
+            with np.load(path, allow_pickle=False) as old:
+                earlier = old["round"] < round_  # a round that is played again is not told twice
+                kept = {name: old[name][earlier] for name in old.files}
+        now = {"round": np.array([round_])} | {name: value.numpy()[None] for name, value in notes.items()}
+        told: dict[str, Any] = {name: np.concatenate([kept.get(name, new[:0]), new]) for name, new in now.items()}
+        buffer = io.BytesIO()
+        np.savez(buffer, **told)
+        self._replace("notes.npz", buffer.getvalue())
 
     def rewind(self, round_: int) -> None:
         """Drops metrics of rounds after `round_`, which will be played again."""

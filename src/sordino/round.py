@@ -45,6 +45,8 @@ class Played:
     survivors: int
     stddev: float
     clip_fraction: float
+    notes: Mapping[str, Tensor] = field(default_factory=dict)
+    """Private numbers of the first clients, for a simulation that records them."""
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     def about(self) -> dict[str, Any]:
@@ -66,7 +68,7 @@ def play(stage: Stage, turn: Turn, public: Mapping[str, float]) -> Played:
         BudgetExceeded: too few clients can pay for the release; nothing was broadcast.
         ProtocolError: too few clients survived; nothing was released, the reservation stays spent.
     """
-    mechanism, watch, clipped = stage.mechanism, Stopwatch(), []
+    mechanism, watch, told = stage.mechanism, Stopwatch(), list[tuple[int, Mapping[str, Tensor]]]()
 
     with watch("select"):
         charges = mechanism.quote(turn)
@@ -83,10 +85,11 @@ def play(stage: Stage, turn: Turn, public: Mapping[str, float]) -> Played:
             with watch("train"):
                 update = mechanism.local.train(stage.trainer, turn, stage.federation.gather(chunk))
             with watch("bound"):
-                bounded = mechanism.bounder.bound(update, turn)
-                clipped.append(int(bounded.clipped.sum()))
+                contribution = mechanism.bounder.bound(update, turn)
+                told.append((int(contribution.clipped.sum()), contribution.notes))
             with watch("shield"):
-                yield mechanism.perturber.shield(bounded, turn)
+                message = mechanism.perturber.shield(contribution, turn)
+            yield message
 
     senders = np.setdiff1d(cohort, vanished.silent, assume_unique=True)
     summed = mechanism.aggregator.sum(messages(senders), turn, vanished, mechanism.perturber.reveal)
@@ -98,8 +101,16 @@ def play(stage: Stage, turn: Turn, public: Mapping[str, float]) -> Played:
         weights, knobs = stage.server.apply(turn.weights, released.mean, turn.knobs)
         knobs = mechanism.adapter.adapt(replace(turn, weights=weights, knobs=knobs), released, public)
 
-    share = sum(clipped) / max(1, len(senders))
-    return Played(weights, knobs, len(cohort), len(summed.survivors), released.stddev, share, watch.seconds)
+    return Played(
+        weights,
+        knobs,
+        len(cohort),
+        len(summed.survivors),
+        released.stddev,
+        clip_fraction=sum(clipped for clipped, _ in told) / max(1, len(senders)),
+        notes=told[0][1] if told else {},
+        seconds=watch.seconds,
+    )
 
 
 def _chunks(clients: IntArray, width: int) -> Iterator[IntArray]:

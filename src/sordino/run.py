@@ -154,6 +154,8 @@ def _one(
     loss, accuracy = cast.evaluate(weights) if looks else (None, None)
     about |= {"loss": loss, "accuracy": accuracy, "seconds_total": time.perf_counter() - began}
     folder.log(about)
+    if recipe.run.notes and played:
+        folder.note(turn.round_, played.notes)
     watcher(about)
     reached = recipe.run.target is not None and accuracy is not None and accuracy >= recipe.run.target
     stopped = "target" if reached else "rounds" if turn.round_ >= last else None

@@ -40,6 +40,10 @@ class Update:
     trace: Trace | None = None
     example_clip: float | None = None
     """Set when a row is a sum of per-example vectors, each of at most this L2 norm (record unit)."""
+    client_clip: float | None = None
+    """Set when `rows` is one row, the sum of all clients' updates, each clipped to this L2 norm."""
+    norms: Tensor | None = None
+    """Norms of the clients' updates before they were clipped and summed, beside `client_clip`."""
     noise_multiplier: float | None = None
     """Set when every local step was noised: standard deviation over `example_clip` (local DP-SGD)."""
     side: Mapping[str, Tensor] = field(default_factory=dict)

@@ -46,6 +46,22 @@ class Clip:
 
 
 @dataclass(frozen=True)
+class Presummed:
+    """Accepts the sum of updates that the trainer clipped one by one without keeping them, and nothing else.
+
+    **Formal guarantees**: those of `Clip`, for mechanisms that only ever use the sum; the trainer vouches for it by
+    `Update.client_clip`.
+    """
+
+    def bound(self, update: Update, turn: Turn) -> Bounded:
+        limit = turn.knob("clip_norm")
+        if update.client_clip is None or update.norms is None or update.client_clip > limit * (1 + 1e-9):
+            raise SordinoError("a presummed update needs clients that were clipped one by one: use a summing trainer")
+        clipped = ~(update.norms <= limit)  # true for NaN too
+        return Bounded(update.clients, update.rows, torch.ones(len(update.clients)), clipped)
+
+
+@dataclass(frozen=True)
 class PerExample:
     """Accepts rows that the trainer summed from clipped per-example gradients (record unit), and nothing else.
 

@@ -14,13 +14,13 @@ from typing import Literal
 
 from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
-from sordino.bound.l2 import Clip
+from sordino.bound.l2 import Presummed
 from sordino.events import GaussianDpEvent
 from sordino.mechanism import Mechanism
 from sordino.mechanisms.setting import Entry, Options, Setting
 from sordino.perturb.gaussian import CentralGaussian
 from sordino.perturb.price import prices
-from sordino.train.local import LocalSteps
+from sordino.train.local import SummedSteps
 
 
 class DpFedAvg(Options):
@@ -38,8 +38,8 @@ def compose(options: DpFedAvg, setting: Setting) -> Mechanism:
         unit="client",
         trust="central",
         selector=setting.selector,
-        local=LocalSteps(),
-        bounder=Clip(),
+        local=SummedSteps(),
+        bounder=Presummed(),
         perturber=CentralGaussian(),
         aggregator=PlainSum(setting.expected),
         adapter=Steady(options.clip_norm, setting.calibrate(options, price)),

@@ -14,14 +14,14 @@ from pydantic import Field
 
 from sordino.adapt.quantile import QuantileClip
 from sordino.aggregate.plain import PlainSum
-from sordino.bound.l2 import Clip
+from sordino.bound.l2 import Presummed
 from sordino.errors import RecipeError
 from sordino.events import GaussianDpEvent
 from sordino.mechanism import Mechanism
 from sordino.mechanisms.setting import Entry, Options, Setting
 from sordino.perturb.price import prices
 from sordino.perturb.quantile import QuantileGaussian
-from sordino.train.local import LocalSteps
+from sordino.train.local import SummedSteps
 
 
 class DpFedAvgAdaptive(Options):
@@ -51,8 +51,8 @@ def compose(options: DpFedAvgAdaptive, setting: Setting) -> Mechanism:
         unit="client",
         trust="central",
         selector=setting.selector,
-        local=LocalSteps(),
-        bounder=Clip(),
+        local=SummedSteps(),
+        bounder=Presummed(),
         perturber=QuantileGaussian(bit_stddev),
         aggregator=PlainSum(setting.expected),
         adapter=QuantileClip(options.clip_norm, multiplier, options.quantile, options.quantile_rate),

@@ -33,6 +33,7 @@ class DpSgd(Options):
     """Noisy sums of per-example clipped gradients; the server takes the steps (see server.learning_rate)."""
 
     name: Literal["dp_sgd"] = "dp_sgd"
+    clip_norm: float = Field(0.5, gt=0, description="bound on the gradient of one record")
     sampling_rate: float = Field(1.0, gt=0, le=1, description="probability that a record is in a round's batch")
     trust: Literal["distributed", "central"] = Field("distributed", description="who adds the noise")
 
@@ -70,7 +71,7 @@ def compose(options: DpSgd, setting: Setting) -> Mechanism:
         perturber=noise.perturber,
         aggregator=noise.aggregator,
         adapter=Steady(options.clip_norm, noise.multiplier),
-        server_learning_rate=2.0,
+        server_learning_rate=4.0,
     )
 
 

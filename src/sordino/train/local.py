@@ -21,6 +21,20 @@ class LocalSteps:
 
 
 @dataclass(frozen=True)
+class SummedSteps:
+    """Local training whose updates are clipped to the knob `clip_norm` and summed without being kept.
+
+    For mechanisms that only ever use the sum (central trust): where clients take a single step, their updates are never
+    in memory one by one.
+    """
+
+    def train(self, trainer: Trainer, turn: Turn, data: ClientData) -> Update:
+        limit = turn.knob("clip_norm")
+        total, norms = trainer.clipped_sum(turn.weights, data, limit, turn.randomness, turn.round_)
+        return Update(data.clients, total[None], data.sizes, client_clip=limit, norms=norms)
+
+
+@dataclass(frozen=True)
 class ExampleGradients:
     """The negative sum of per-example gradients, each clipped to the knob `clip_norm`, over a secret Poisson batch.
 

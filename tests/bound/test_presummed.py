@@ -1,0 +1,45 @@
+"""Clipping and summing in one go is clipping, then summing."""
+
+import numpy as np
+import pytest
+import torch
+
+from sordino import models
+from sordino.bound.l2 import Clip, Presummed
+from sordino.data.federation import Federation
+from sordino.errors import SordinoError
+from sordino.layout import Layout
+from sordino.stages import Update
+from sordino.train.local import LocalSteps, SummedSteps
+from sordino.train.settings import LocalTraining
+from sordino.train.trainer import Trainer
+
+
+@pytest.mark.parametrize("settings", [LocalTraining(), LocalTraining(batch_size=3, epochs=2), LocalTraining("adam")])
+def test_the_sum_and_the_clipped_are_the_same(settings, make_turn):
+    rng = np.random.default_rng(0)
+    federation = Federation.of(rng.normal(size=(60, 8)), rng.integers(0, 3, 60), clients=12, test=None)
+    model = models.build("mlp", (8,), 3, hidden=(5,))
+    layout = Layout.of(model)
+    weights = layout.flatten({name: p.detach() for name, p in model.named_parameters()})
+    trainer = Trainer(model, models.loss("auto", model, 3), settings)
+    base = make_turn(clip_norm=0.15, width=layout.width)
+    turn = type(base)(base.round_, weights, base.knobs, base.randomness, base.store, np.arange(12))
+    data = federation.gather(np.arange(12))
+
+    apart = Clip().bound(LocalSteps().train(trainer, turn, data), turn)
+    together = Presummed().bound(SummedSteps().train(trainer, turn, data), turn)
+    assert 0 < apart.clipped.sum() < 12 or settings.optimizer == "adam"
+    assert torch.equal(apart.clipped, together.clipped)
+    assert torch.allclose(apart.rows.sum(0), together.rows[0], atol=1e-5)
+    assert together.weights.tolist() == [1.0] * 12
+
+
+def test_a_sum_that_nobody_vouches_for_is_refused(make_turn):
+    rows, clients = torch.ones(1, 3), np.arange(2)
+    for more in ({}, {"client_clip": 2.0, "norms": torch.ones(2)}):
+        with pytest.raises(SordinoError, match="clipped one by one"):
+            Presummed().bound(Update(clients, rows, clients, **more), make_turn(clip_norm=1.0))
+    norms = torch.tensor([float("nan"), 0.5])
+    bounded = Presummed().bound(Update(clients, rows, clients, client_clip=1.0, norms=norms), make_turn(clip_norm=1.0))
+    assert bounded.clipped.tolist() == [True, False]
