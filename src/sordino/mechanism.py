@@ -168,6 +168,8 @@ class Mechanism:
     claim: Claim | None = None
     adaptive: bool = False
     """Whether noise or sampling of a round is chosen from earlier releases: then a privacy filter does the sums."""
+    planned: DpEvent | None = None
+    """All that an adaptive mechanism expects to release of one client, for which its filter is chosen."""
     server_learning_rate: float = 1.0
     """Step size on the released mean, unless the recipe sets one."""
     after_step: Callable[[Tensor, Tensor], Tensor] | None = None

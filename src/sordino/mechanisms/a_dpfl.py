@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -106,12 +107,10 @@ class Steps:
 def compose(options: ADpfl, setting: Setting) -> Mechanism:
     """Returns the composition."""
     _require(options, setting)
-    faithful, steps = options.mode == "faithful", Steps.of(options, setting)
+    faithful, steps, count = options.mode == "faithful", Steps.of(options, setting), _count(options, setting)
     histogram = None if faithful else options.histogram_noise or 1 / math.sqrt(SIDE_SHARE * _capacity(setting))
-    count = _count(options, setting)
-    multiplier = options.noise_multiplier or (
-        printed_scale(setting) if faithful else _calibrated(options, setting, steps, histogram, count)
-    )
+    plan = partial(_plan, options, setting.rounds, steps, histogram, count)
+    multiplier = options.noise_multiplier or (printed_scale(setting) if faithful else _least_noise(setting, plan))
     return Mechanism(
         name=options.name,
         mode=options.mode,
@@ -145,6 +144,7 @@ def compose(options: ADpfl, setting: Setting) -> Mechanism:
         opening=LabelHistograms(setting.classes, histogram, options.metric),
         claim=_claim(multiplier) if faithful else None,
         adaptive=not faithful,
+        planned=plan(multiplier),
     )
 
 
@@ -176,33 +176,30 @@ def _capacity(setting: Setting) -> float:
     return separation_for(setting.budget.epsilon, setting.budget.delta) ** 2
 
 
-def _calibrated(options: ADpfl, setting: Setting, steps: Steps, histogram: float | None, count: Count | None) -> float:
-    """Returns the first noise multiplier: the whole budget, if every decay comes when it is expected.
+def _plan(
+    options: ADpfl, rounds: int, steps: Steps, histogram: float | None, count: Count | None, multiplier: float
+) -> DpEvent:
+    """Returns all that is released of a client that takes part in every round, if decays come evenly spread.
 
-    The K best are the same in every round, so a client is reckoned to take part in all of them.
+    The K best are the same in every round, so nothing less can be expected.
     """
-    levels = [len(part) for part in np.array_split(np.arange(setting.rounds), options.expected_decays + 1)]
-    once: list[DpEvent] = [GaussianDpEvent(histogram)] if histogram is not None else []
-    if count is not None:
-        once.append(SelfComposedDpEvent(GaussianDpEvent(count.noise_multiplier), setting.rounds // count.every))
-
-    def first(z: float) -> DpEvent:
-        return step_event(z, steps.rate, steps.count)
-
-    def planned(z: float) -> DpEvent:
-        rounds = [SelfComposedDpEvent(first(z * options.factor**level), times) for level, times in enumerate(levels)]
-        return ComposedDpEvent((*once, *rounds))
-
-    return _least_noise(setting, first, planned)
+    events: list[DpEvent] = [] if histogram is None else [GaussianDpEvent(histogram)]
+    if count is not None and count.noise_multiplier > 0:
+        events.append(SelfComposedDpEvent(GaussianDpEvent(count.noise_multiplier), rounds // count.every))
+    for level, part in enumerate(np.array_split(np.arange(rounds), options.expected_decays + 1)):
+        events.append(step_event(multiplier * options.factor**level, steps.rate, steps.count * len(part)))
+    return ComposedDpEvent(tuple(events))
 
 
-def _least_noise(setting: Setting, first: Callable[[float], DpEvent], planned: Callable[[float], DpEvent]) -> float:
-    """Returns the least z whose plan is admitted by the filter that the run will have: the one of its first release."""
+def _least_noise(setting: Setting, plan: Callable[[float], DpEvent]) -> float:
+    """Returns the least first noise multiplier whose plan the run's filter admits."""
     epsilon, delta = setting.budget.epsilon or 0.0, setting.budget.delta
 
     def excess(log_z: float) -> float:
-        chosen = filter_for(epsilon, delta, first(math.exp(log_z)), "add_remove")
-        return chosen.cost(planned(math.exp(log_z)), "add_remove") / chosen.capacity - 1
+        planned = plan(math.exp(log_z))
+        chosen = filter_for(epsilon, delta, planned, "add_remove")
+        share = chosen.cost(planned, "add_remove") / max(chosen.capacity, 1e-300)
+        return math.log(share) if math.isfinite(share) else 700.0
 
     low, high = math.log(1e-2), math.log(1e6)
     if excess(high) > 0:
