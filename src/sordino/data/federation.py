@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from sordino.data.records import count_classes, inputs, labels, split
 from sordino.errors import DataError
 from sordino.types import IntArray
 
-__all__ = ["ClientData", "Federation", "Partition"]
+__all__ = ["Borrowed", "ClientData", "Federation", "Partition"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,34 @@ class ClientData:
     def sizes(self) -> IntArray:
         """Number of records of each client."""
         return np.diff(self.offsets)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one record."""
+        return tuple(self.x.shape[1:])
+
+
+class Borrowed(ClientData):
+    """The same records, left where they are in the federation's tensors: gathered only where somebody looks."""
+
+    def __init__(self, clients: IntArray, offsets: IntArray, records: IntArray, x: Tensor, y: Tensor) -> None:
+        vars(self).update(clients=clients, offsets=offsets, records=records, source_x=x, source_y=y)
+
+    records: IntArray
+    source_x: Tensor
+    source_y: Tensor
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return tuple(self.source_x.shape[1:])
+
+    @cached_property
+    def x(self) -> Tensor:
+        return self.source_x.index_select(0, torch.from_numpy(self.records))
+
+    @cached_property
+    def y(self) -> Tensor:
+        return self.source_y.index_select(0, torch.from_numpy(self.records))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +118,7 @@ class Federation:
         if len(clients) and (int(clients.min()) < 0 or int(clients.max()) >= self.population):
             raise DataError(f"{self.name}: a cohort names clients outside 0 … {self.population - 1}.")
         offsets, records = self.partition.indices(clients)
-        chosen = torch.from_numpy(records)
-        return ClientData(clients, offsets, self.train_x[chosen], self.train_y[chosen])
+        return Borrowed(clients, offsets, records, self.train_x, self.train_y)
 
     @classmethod
     def of(

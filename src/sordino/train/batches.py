@@ -8,28 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sordino.data.federation import ClientData
+from sordino.data.federation import Borrowed, ClientData
 from sordino.randomness import Randomness
+from sordino.train.channel import Selection
 from sordino.types import IntArray
 
 PADDING = 0.25
 """Largest share of a row of a rectangle that may be padding."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shard:
-    """A stretch of a cohort, largest clients first, and where their records lie in its tensors."""
+    """A stretch of a cohort, largest clients first, and where their records lie.
+
+    Attributes:
+        places: places of the clients in the cohort.
+        clients: their ids.
+        starts: where each client's records begin in `records`.
+        sizes: how many each client has.
+        records: rows of `x` and `y`.
+        x: inputs, of this stretch or of more.
+        y: labels.
+    """
 
     places: IntArray
-    """Places of the clients in the cohort."""
     clients: IntArray
     starts: IntArray
     sizes: IntArray
+    records: IntArray
     x: Tensor
     y: Tensor
 
@@ -38,8 +50,16 @@ class Shard:
         """Returns a stretch of the cohort, without a copy of its records."""
         first, last = int(data.offsets[stretch.start]), int(data.offsets[stretch.stop])
         order = np.argsort(-data.sizes[stretch], kind="stable") + stretch.start
-        starts = data.offsets[order] - first
-        return cls(order, data.clients[order], starts, data.sizes[order], data.x[first:last], data.y[first:last])
+        who = (order, data.clients[order], data.offsets[order] - first, data.sizes[order])
+        if isinstance(data, Borrowed):
+            return cls(*who, data.records[first:last], data.source_x, data.source_y)
+        return cls(*who, np.arange(last - first), data.x[first:last], data.y[first:last])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Only the stretch's own records travel to another process."""
+        own = np.arange(len(self.records))
+        x, y = Selection(self.x, self.records), Selection(self.y, self.records)
+        return Shard, (self.places, self.clients, self.starts, self.sizes, own, x, y)
 
 
 @dataclass(frozen=True)
@@ -109,7 +129,7 @@ class EpochBatches:
     _records: IntArray = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_records", np.arange(len(self.shard.x)))
+        object.__setattr__(self, "_records", self.shard.records.copy())
 
     @property
     def batch(self) -> IntArray:
@@ -133,7 +153,7 @@ class EpochBatches:
         order = self.randomness.orders("batches", self.round_, self.shard.clients[rows], sizes, epochs)
         ends, shift = np.cumsum(sizes), np.repeat(starts, sizes)
         place = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
-        self._records[shift + place] = shift + order
+        self._records[shift + place] = self.shard.records[shift + order]
 
 
 @dataclass(frozen=True)
@@ -158,4 +178,6 @@ class PoissonBatches:
         drawn = coins < self.sampling_rate
         before = np.concatenate([[0], np.cumsum(drawn)])
         lengths = before[ends] - before[ends - sizes]
-        return rectangles(place[drawn], np.arange(len(sizes)), before[ends - sizes], lengths), lengths
+        return rectangles(
+            self.shard.records[place[drawn]], np.arange(len(sizes)), before[ends - sizes], lengths
+        ), lengths

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-from torch import Tensor, nn
+from torch import nn
 
 from sordino.errors import RecipeError
 from sordino.layout import Layout
@@ -57,11 +57,11 @@ def gradients(model: nn.Module, loss: Loss, engine: Engine) -> Gradients:
     return LayeredGradients(layers, loss, Layout.of(model).width)
 
 
-def footprint(gradients: Gradients, x: Tensor) -> int:
+def footprint(gradients: Gradients, input_shape: tuple[int, ...]) -> int:
     """Returns about how many numbers one record's forward pass keeps."""
     if isinstance(gradients, LayeredGradients):
-        return gradients.footprint(x.shape[1:])
-    return 8 * math.prod(x.shape[1:])
+        return gradients.footprint(input_shape)
+    return 8 * math.prod(input_shape)
 
 
 def stretches(work: IntArray, memory: IntArray, chunk: int | None) -> list[slice]:

@@ -66,9 +66,8 @@ class ExampleSum:
     ) -> tuple[Tensor, IntArray]:
         """Returns each client's sum `[n, d]` (or the sum of them, `[1, d]`), and how many records it took."""
         if sampling_rate is None:
-            everything = np.arange(len(shard.x))
             batches, counts = (
-                rectangles(everything, np.arange(len(shard.sizes)), shard.starts, shard.sizes),
+                rectangles(shard.records, np.arange(len(shard.sizes)), shard.starts, shard.sizes),
                 shard.sizes,
             )
         else:

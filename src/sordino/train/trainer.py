@@ -83,7 +83,7 @@ class Trainer:
         counts = self._counts(data)
         if self._step is None or (counts > 1).any():
             return summed_clients(self.train(w0, data, randomness, round_).rows, clip_norm)
-        shards = self._shards(w0, data, counts)
+        shards = self._shards(w0, data, counts, rows=0)
         found = self._crew.each(self._step, [(shard, w0, clip_norm, randomness, round_) for shard in shards])
         total = torch.stack([part for part, _ in found]).sum(0)
         return total, _scattered(shards, [norms for _, norms in found])
@@ -157,16 +157,18 @@ class Trainer:
     def _batch(self, sizes: IntArray) -> IntArray:
         return sizes if self.settings.batch_size is None else np.minimum(sizes, self.settings.batch_size)
 
-    def _shards(self, w0: Tensor, data: ClientData, counts: IntArray, batch: IntArray | None = None) -> list[Shard]:
-        """Cuts the cohort into stretches of about the same work."""
+    def _shards(
+        self, w0: Tensor, data: ClientData, counts: IntArray, batch: IntArray | None = None, rows: int = 4
+    ) -> list[Shard]:
+        """Cuts the cohort into stretches of about the same work, with so many rows of numbers held for a client."""
         if w0.shape != (self.width,):
             raise ModelError(f"the weights are {tuple(w0.shape)}, but the model has {self.width}: give one flat row.")
         if not data.sizes.all():
             empty = data.clients[np.argmin(data.sizes)]
             raise DataError(f"client {empty} has no records: leave it out of the cohort, or give it data.")
         batch = self._batch(data.sizes) if batch is None else batch
-        record = engines.footprint(self._gradients, data.x)
-        memory = 4 * (2 * record * batch + 4 * self.width)
+        record = engines.footprint(self._gradients, data.input_shape)
+        memory = 4 * (2 * record * batch + rows * self.width)
         return [Shard.of(data, stretch) for stretch in engines.stretches(batch * counts, memory, self.chunk)]
 
 
