@@ -130,9 +130,10 @@ class Scenario:
         ratio = self.signal_to_noise
         if ratio >= 1:
             return ""
+        larger = "a larger cohort, " if (self.cohort or self.population) < self.population else ""
         return (
             f"the noise on the released mean is {1 / ratio:.3g} times as long as the longest possible update "
-            f"({self.parameters} parameters): take a larger cohort, fewer rounds or parameters, or more epsilon"
+            f"({self.parameters} parameters): take {larger}fewer rounds or parameters, or more epsilon"
         )
 
 
