@@ -8,13 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from scipy.optimize import brentq
+
 from sordino.account.filter import Filter
 from sordino.events import DpEvent
 from sordino.types import Adjacency
 
-_PRECISION = 1e-10
-"""Relative width at which a bisection over noise stops; ε follows noise with an exponent of about 1."""
-_LARGEST = 1e9
+_PRECISION = 1e-11
+"""How exactly the logarithm of a level is found; ε follows the level with an exponent of about 1."""
+_STEP, _LARGEST = 1.5, 16.0
+"""How logarithms of levels are searched for: in which steps, and how far."""
 
 
 class Refit(Protocol):
@@ -61,18 +64,26 @@ class FilterRefit:
         )
 
     def _least(self, line: Line, filter_: Filter, past: Sequence[float], shape: Sequence[float]) -> float | None:
-        def admitted(level: float) -> bool:
-            history = line.history([*past, *(level * part for part in shape)])
-            return filter_.cost(history, line.adjacency) <= filter_.capacity
-
         if not shape:
             return 0.0
-        low, high = 0.0, 1.0
-        while not admitted(high):
-            low, high = high, high * 4
+        capacity = filter_.capacity * (1 - _PRECISION)  # whoever else adds the costs up must not end above it
+
+        def excess(log_level: float) -> float:
+            """Returns by how much the logarithm of the cost is above that of the capacity."""
+            history = line.history([*past, *(math.exp(log_level) * part for part in shape)])
+            return math.log(filter_.cost(history, line.adjacency) / capacity)
+
+        low, high = -_STEP, 0.0
+        while excess(high) > 0:
+            low, high = high, high + _STEP
             if high > _LARGEST:
                 return None
-        while low < high * (1 - _PRECISION) and high > 1 / _LARGEST:
-            middle = math.sqrt(low * high) if low > 0 else high / 4
-            low, high = (low, middle) if admitted(middle) else (middle, high)
-        return high
+        while excess(low) <= 0:
+            low, high = low - _STEP, low
+            if low < -_LARGEST:
+                return math.exp(low)
+        # cost is close to a power of the level, so a secant in logarithms needs few evaluations
+        level = float(brentq(excess, low, high, xtol=_PRECISION))
+        while excess(level) > 0:
+            level += _PRECISION
+        return math.exp(level)

@@ -35,7 +35,7 @@ from sordino.bound.scaled import ScaledClip
 from sordino.errors import RecipeError
 from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.setting import Entry, Options, Setting
-from sordino.mechanisms.trusted import gaussian_noise
+from sordino.mechanisms.trusted import noise_for
 from sordino.perturb.scaled import Scaled
 from sordino.perturb.weighted import WeightedGaussian
 from sordino.train.local import LocalSteps
@@ -71,7 +71,7 @@ def compose(options: ComponentAdaptive, setting: Setting) -> Mechanism:
 
 
 def _certified(options: ComponentAdaptive, setting: Setting) -> Mechanism:
-    noise = gaussian_noise(options.trust, "client", options.adjacency, setting, setting.expected)
+    noise = noise_for(options.trust, "client", options.adjacency, options, setting, setting.expected)
     return Mechanism(
         name=options.name,
         mode=options.mode,

@@ -27,10 +27,12 @@ from typing import Literal
 from pydantic import Field
 
 from sordino.account.accountant import epsilon
+from sordino.account.calibrate import noise_multiplier_for
 from sordino.adapt.difference import ReleasedDifference
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.near import Near
-from sordino.events import CorrelatedGaussian, GaussianDpEvent, PoissonSampledDpEvent
+from sordino.errors import RecipeError
+from sordino.events import CorrelatedGaussian, DpEvent, GaussianDpEvent, PoissonSampledDpEvent, describe
 from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.setting import Entry, Options, Setting
 from sordino.perturb.correlated import CorrelatedNoise
@@ -59,8 +61,10 @@ def compose(options: FedCad, setting: Setting) -> Mechanism:
     """Returns the composition."""
     faithful = options.mode == "faithful"
     private = faithful and options.obsolete > 0
-    multiplier = setting.calibrate(
-        options, partial(prices, "client", "local", options.adjacency, event=CorrelatedGaussian)
+    multiplier = (
+        _printed(options, setting)
+        if faithful
+        else setting.calibrate(options, partial(prices, "client", "local", options.adjacency, event=CorrelatedGaussian))
     )
     return Mechanism(
         name=options.name,
@@ -84,11 +88,30 @@ def compose(options: FedCad, setting: Setting) -> Mechanism:
 
 
 def _claim(multiplier: float, setting: Setting) -> Claim:
-    batch, records = setting.train.batch_size, float(setting.sizes.mean())
-    rate = 1.0 if batch is None else min(1.0, batch / records)
-    event = PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier))
-    formula = f"Rényi accountant, multiplier σ = {multiplier:g}, records sampled at {rate:g} (Algorithm 2, line 6)"
+    event = _printed_event(multiplier, setting)
+    formula = f"Rényi accountant for {describe(event)} a participation (Algorithm 2, line 6)"
     return Claim(formula, lambda times, delta: epsilon({event: times}, delta, "rdp-classic"))
+
+
+def _printed(options: FedCad, setting: Setting) -> float:
+    """Returns σ: the one that is set, or the one with which the claim meets the budget."""
+    if options.noise_multiplier is not None:
+        return options.noise_multiplier
+    if setting.budget.epsilon is None:
+        raise RecipeError("mechanism.noise_multiplier and budget.epsilon are both missing: set one of them")
+    return noise_multiplier_for(
+        setting.budget.epsilon,
+        setting.budget.delta,
+        lambda z: {_printed_event(z, setting): setting.participations},
+        "rdp-classic",
+    )
+
+
+def _printed_event(multiplier: float, setting: Setting) -> DpEvent:
+    """Returns what the paper's accountant is told: σ, and batches at the rate of their size to a client's records."""
+    batch = setting.train.batch_size
+    rate = 1.0 if batch is None else min(1.0, batch / float(setting.sizes.mean()))
+    return PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier))
 
 
 ENTRY = Entry(FedCad, compose, "client", "local", "noise that partly repeats a client's last noise", "Zhu et al.")

@@ -40,10 +40,12 @@ from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.convergence import Convergence
 from sordino.mechanisms.schedule import Plan, lines
 from sordino.mechanisms.setting import Entry, Options, Setting
-from sordino.mechanisms.trusted import gaussian_noise
+from sordino.mechanisms.trusted import noise_for
 from sordino.perturb.weighted import WeightedGaussian
 from sordino.train.local import ExampleGradients, LocalSteps
 from sordino.types import Adjacency, Trust, Unit
+
+UNFILTERED = "noise is lowered under way by what was released, and no privacy filter holds the sum"
 
 
 class GeometricNoise(Options):
@@ -74,7 +76,7 @@ def _certified(options: GeometricNoise, setting: Setting) -> Mechanism:
     record = options.unit == "record"
     share = float(setting.sizes.mean()) if record else 1.0
     hides: Adjacency = "add_remove" if record else options.adjacency
-    noise = gaussian_noise(options.trust, options.unit, hides, setting, setting.expected * share)
+    noise = noise_for(options.trust, options.unit, hides, options, setting, setting.expected * share)
     rounds = planned_rounds(options, setting)
     shape = [relative(options.theta, m) for m in range(1, rounds + 1)]
     plan = Plan(setting.budget, lines(setting, noise.price, rounds), shape, options.noise_multiplier)
@@ -124,14 +126,13 @@ def _faithful(options: GeometricNoise, setting: Setting) -> Mechanism:
         selector=setting.selector,
         local=LocalSteps(),
         bounder=WeightBall(),
-        perturber=WeightedGaussian(adjacency=options.adjacency),
+        perturber=WeightedGaussian(UNFILTERED if options.refine else None, options.adjacency),
         aggregator=PlainSum(denominator=None),
         adapter=Geometric(clip_norm, level, options.theta, rounds, options.shrink, refit),
         claim=Claim(
             "Eq. (8) solved for ε: (Δs/σ)·√(2q·S·ln(1/δ)), for the whole schedule, whoever took part",
             lambda times, delta: unit_epsilon * math.sqrt(math.log(1 / delta)) / (level * clip_norm),
         ),
-        adaptive=options.refine,
         after_step=ClipWeights(clip_norm),
     )
 

@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+
+import torch
 
 from sordino.aggregate.plain import PlainSum
-from sordino.events import GaussianDpEvent
-from sordino.mechanism import Aggregator, Perturber, Prices
-from sordino.mechanisms.setting import Setting
+from sordino.mechanism import Aggregator, Perturber, Prices, Turn, scalar
+from sordino.mechanisms.distributed import shared_noise
+from sordino.mechanisms.setting import Options, Setting
 from sordino.perturb.gaussian import CentralGaussian, LocalGaussian
-from sordino.perturb.price import prices
-from sordino.perturb.shares import GaussianShares
+from sordino.randomness import Streams
+from sordino.store import ClientStore
 from sordino.types import Adjacency, Trust, Unit
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Who adds Gaussian noise, who sums, and what a release of a given noise multiplier costs."""
+    """Who adds noise, and who sums."""
 
     perturber: Perturber
     aggregator: Aggregator
-    price: Callable[[float], Prices]
+    clip_norm: float
+
+    def price(self, noise_multiplier: float) -> Prices:
+        """Returns what a release with this noise multiplier costs: what calibration asks for."""
+        knobs = {"noise_multiplier": scalar(noise_multiplier), "clip_norm": scalar(self.clip_norm)}
+        return self.perturber.price(Turn(0, torch.empty(0), knobs, Streams(0), ClientStore()))
 
 
-def gaussian_noise(trust: Trust, unit: Unit, adjacency: Adjacency, setting: Setting, denominator: float) -> Noise:
-    """Returns constant-shape Gaussian noise under this trust; sums are divided by a public denominator."""
-    perturber: Perturber
+def noise_for(
+    trust: Trust, unit: Unit, adjacency: Adjacency, options: Options, setting: Setting, denominator: float
+) -> Noise:
+    """Returns noise under this trust; sums are divided by a public denominator.
+
+    `adjacency` is that of messages (local) or of the trusted server's sum (central); what clients share out between
+    them hides presence: `zero_out` for clients, `add_remove` for records.
+    """
     if trust == "distributed":
-        perturber = GaussianShares(unit, adjacency, setting.tolerance)
-    else:
-        perturber = CentralGaussian(unit, adjacency) if trust == "central" else LocalGaussian(unit, adjacency)
-    tolerance = setting.tolerance if trust == "distributed" else None
-    price = partial(prices, unit, trust, adjacency, event=GaussianDpEvent)
-    return Noise(perturber, PlainSum(denominator, tolerance), price)
+        # calibration is the caller's, over its own schedule: any multiplier will do here
+        shared = shared_noise(options.model_copy(update={"noise_multiplier": 1.0}), setting, unit, denominator)
+        return Noise(shared.perturber, shared.aggregator, options.clip_norm)
+    perturber: Perturber = CentralGaussian(unit, adjacency) if trust == "central" else LocalGaussian(unit, adjacency)
+    return Noise(perturber, PlainSum(denominator), options.clip_norm)
