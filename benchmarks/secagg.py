@@ -191,7 +191,7 @@ def cases() -> list[Case]:
     return [
         Case("100 clients × 10^5, no dropout", 100, 10**5, 0.0, hundred),
         Case("100 clients × 10^5, 30 % dropouts", 100, 10**5, 0.3, hundred),
-        Case("100 clients × 10^5, 30 % dropouts, integer noise", 100, 10**5, 0.3, hundred, SkellamShares(1e4, 56)),
+        Case("100 clients × 10^5, 10 % dropouts, integer noise", 100, 10**5, 0.1, hundred, SkellamShares(1e4, 70)),
         Case("1,000 clients × 10^6, 10 % dropouts", 1000, 10**6, 0.1, thousand),
     ]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sordino.aggregate.secure.errors import BadSignature, BothShares, KeySwapped, Malformed, SplitView, TooFewClients
 from sordino.aggregate.secure.keys import verify
-from sordino.aggregate.secure.messages import Advertise, Consent, Request
+from sordino.aggregate.secure.messages import Consent, Entry, Request
 from sordino.aggregate.secure.terms import Terms
 from sordino.aggregate.secure.view import View
 from sordino.aggregate.secure.wire import Kind, fingerprint
@@ -29,18 +29,18 @@ def check_flags(view: View, flags: BoolArray) -> BoolArray:
     return flags
 
 
-def check_roster(view: View, client: int, advertised: Advertise, registry: Mapping[int, bytes] | None) -> None:
-    """Refuses a key list that lacks our own keys, repeats one, or holds keys that a neighbour did not sign.
+def check_roster(view: View, own: Entry, registry: Mapping[int, bytes] | None) -> None:
+    """Refuses a key list that lacks our own entry, repeats one, or holds keys that a neighbour did not sign.
 
     Only neighbours' keys are ever used. So each client checks its own neighbours, and together they check everybody.
     """
     check_enough(view.terms, view.size)
-    if client not in view.places or view.roster.entries[view.places[client]].keys != advertised:
-        raise KeySwapped(f"the roster does not hold the keys that client {client} advertised: do not go on")
+    if own not in view.roster.entries:
+        raise KeySwapped(f"the roster does not hold the keys that client {own.client} advertised: do not go on")
     keys = [key for entry in view.roster.entries for key in (entry.keys.share_key, entry.keys.mask_key)]
     if len(set(keys)) != len(keys):
         raise KeySwapped("two keys in the roster are the same: somebody was given another client's key")
-    for place in view.graph.neighbours(view.places[client]).tolist():
+    for place in view.graph.neighbours(view.places[own.client]).tolist():
         entry = view.roster.entries[place]
         if registry is not None and registry.get(entry.client) != entry.keys.identity:
             raise KeySwapped(f"the roster's identity of client {entry.client} is not the registered one: do not go on")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from sordino.aggregate.integers import UIntArray, reduce, word
 from sordino.aggregate.secure.checks import check_enough, check_flags, check_request, check_roster
 from sordino.aggregate.secure.errors import OutOfTurn, SplitView, WrongVector
-from sordino.aggregate.secure.keys import Agreement, Identity, seal, unseal
+from sordino.aggregate.secure.keys import SIGNATURE, Agreement, Identity, seal, unseal
 from sordino.aggregate.secure.masks import add_masks, pair_mask, self_mask
 from sordino.aggregate.secure.messages import (
     SECRET,
@@ -62,14 +62,16 @@ class Client:
     def advertise(self) -> bytes:
         """Returns this round's public keys, signed."""
         with self._stage(Kind.ADVERTISE, Kind.SHARES):
-            self._advertised = Advertise(self._share_keys.public, self._mask_keys.public, self._identity.public)
-            return self._send(Kind.ADVERTISE, self._advertised.pack())
+            keys = Advertise(self._share_keys.public, self._mask_keys.public, self._identity.public)
+            message = self._send(Kind.ADVERTISE, keys.pack())
+            self._own = Entry(self.client, keys, message[-SIGNATURE:])
+            return message
 
     def share(self, roster: bytes) -> bytes:
         """Checks the key list, and returns shares of this client's two secrets, sealed for its neighbours."""
         with self._stage(Kind.SHARES, Kind.MASKED):
             self._view = View(self.terms, Roster.parse(open_server(self.terms, Kind.ROSTER, roster)))
-            check_roster(self._view, self.client, self._advertised, self._registry)
+            check_roster(self._view, self._own, self._registry)
             holders = self._view.graph.holders(self._place)
             shares = split(self._seed + self._mask_keys.secret, self.terms.threshold, len(holders))
             mine = dict(zip(holders.tolist(), shares, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -12,6 +13,8 @@ from scipy.stats import hypergeom
 
 from sordino.errors import RecipeError
 from sordino.types import IntArray
+
+_SPARSE_FROM = 64
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,8 @@ class Graph:
 
     def neighbours(self, index: int) -> IntArray:
         """Returns the neighbours of a client, in increasing order, without itself."""
-        near = self.holders(index)
-        return near[near != index]
+        holders = self.holders(index)
+        return np.delete(holders, np.searchsorted(holders, index))
 
     def holders(self, index: int) -> IntArray:
         """Returns who holds shares of a client's secrets, in the order of their points: its neighbours and itself."""
@@ -91,20 +94,25 @@ def choose(
     failure probability in sum ≤ 2^-σ; (3) every client keeps `threshold` neighbours that answer, but for 2^-η.
     Hypergeometric tails and a union bound over clients, as in the reference. Dropouts before the key list is shown
     make corrupt clients a larger share of it, which (1) allows for.
-    **Edge cases**: where no sparse graph is safe, the complete one is returned, for which (1) to (3) hold with
-    certainty; where even that is impossible, a `RecipeError` says so. A server that *chooses* who vanishes after it
-    has seen the graph is beyond (2): against it take the complete graph.
+    **Edge cases**: below 64 clients, and where no sparse graph is safe, the complete one is returned, for which (1) to
+    (3) hold with certainty; where even that is impossible, a `RecipeError` says so. A degree is never below 2·log₂ n.
+    A server that *chooses* who vanishes after it has seen the graph is beyond (2): against it take the complete graph.
     **Reference**: Bell, Bonawitz, Gascón, Lepoint, Raykova (2020), "Secure Single-Server Aggregation with
     (Poly)Logarithmic Overhead", section 3 and the computation of parameters there.
     """
-    bounds = _Bounds(clients, math.floor(corrupt * clients), math.floor(dropout * clients), lying_server)
+    bounds = _Bounds(clients, _part(corrupt, clients), _part(dropout, clients), lying_server)
     complete = bounds.complete()  # refuses what is impossible at any degree
-    for degree in range(2, clients - 1, 2):
+    least = 2 * math.ceil(math.log2(clients)) if clients >= _SPARSE_FROM else clients
+    for degree in range(least, clients - 1, 2):
         apart = 2.0 ** bounds.disconnected(degree)
         threshold = bounds.highest_threshold(degree, correctness_bits) if apart <= 2.0**-security_bits else 0
         if threshold and apart + 2.0 ** bounds.exposed(degree, threshold) <= 2.0**-security_bits:
             return Topology(threshold, clients - bounds.gone, degree)
     return complete
+
+
+def _part(share: float, clients: int) -> int:
+    return math.floor(round(share * clients, 9))  # 0.29 · 100 is 29, whatever floats say
 
 
 @dataclass(frozen=True)
@@ -133,10 +141,9 @@ class _Bounds:
     def highest_threshold(self, degree: int, bits: int) -> int:
         """The highest threshold that every client's answering neighbours reach, but for 2^-bits (0: none)."""
         others, stay = self.clients - 1, self.clients - 1 - self.gone
-        worst = -bits - math.log2(self.clients)
-        thresholds = np.arange(1, degree + 1)
-        fails = hypergeom.logcdf(thresholds - 1, others, stay, degree) / math.log(2)
-        return int((fails <= worst).sum())
+        rare = (-bits - math.log2(self.clients)) * math.log(2)
+        too_high = range(1, degree + 2)
+        return bisect_left(too_high, True, key=lambda t: hypergeom.logcdf(t - 1, others, stay, degree) > rare)
 
     def complete(self) -> Topology:
         """The complete graph: certain, if it is possible at all."""
@@ -146,4 +153,4 @@ class _Bounds:
                 f"no threshold serves {self.clients} clients of whom {self.gone} may vanish and {self.corrupt} may be "
                 f"corrupt: {least} must answer; ask more clients, or tolerate less"
             )
-        return Topology(least, least)
+        return Topology(least, self.clients - self.gone)
