@@ -81,5 +81,12 @@ def test_every_section_documents_its_settings():
                 assert description.description, f"{section}.{field}"
 
 
+def test_no_budget_survives_a_round_trip(tmp_path):
+    chosen = recipes.read(None, ["budget.epsilon=none", "mechanism.noise_multiplier=2"])
+    assert chosen.budget.epsilon is None
+    (tmp_path / "again.toml").write_text(recipes.dump(chosen))
+    assert recipes.read(tmp_path / "again.toml") == chosen
+
+
 def test_the_dump_is_toml():
     assert tomllib.loads(recipes.dump(recipes.Recipe()))["data"]["name"] == "digits"

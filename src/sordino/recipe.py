@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from sordino.errors import RecipeError
 from sordino.mechanisms import MECHANISMS
 from sordino.mechanisms.setting import Options
+
+_DEFAULT = Path(__file__).with_name("default.toml")
+"""The embedded default: what runs when no recipe is named."""
 
 
 class Section(BaseModel):
@@ -141,13 +144,20 @@ class AggregateSection(Section):
 class BudgetSection(Section):
     """What may be spent."""
 
-    epsilon: float | None = Field(1.0, gt=0, description="ε that no client may exceed, against any bounded observer")
+    epsilon: float | None = Field(
+        1.0, gt=0, description="ε that no client may exceed, against any bounded observer (`none`: no limit)"
+    )
     delta: float = Field(1e-5, gt=0, lt=1, description="δ of every guarantee")
     accountant: Literal["pld", "rdp", "exact"] = Field("pld", description="who does the sums")
     participations: int | None = Field(
         None, ge=1, description="rounds that the noise is calibrated for, per client (default: from the selection)"
     )
     minimum_clients: int = Field(1, ge=1, description="stop when fewer clients than this can still pay")
+
+    @field_validator("epsilon", mode="before")
+    @classmethod
+    def _no_limit(cls, value: Any) -> Any:
+        return None if value == "none" else value
 
 
 class RunSection(Section):
@@ -179,7 +189,7 @@ else:
 class Recipe(Section):
     """A run."""
 
-    mechanism: MechanismSection = Field(default_factory=MECHANISMS["dp_sgd"].options)
+    mechanism: MechanismSection = Field(default_factory=MECHANISMS["dropout_robust"].options)
     data: DataSection = Field(default_factory=DataSection)
     partition: PartitionSection = Field(default_factory=PartitionSection)
     model: ModelSection = Field(default_factory=ModelSection)
@@ -199,22 +209,27 @@ def read(path: Path | None, settings: list[str] | None = None) -> Recipe:
     Raises:
         RecipeError: one sentence that names the field and the remedy.
     """
-    tree: dict[str, Any] = {}
-    if path is not None:
-        try:
-            tree = tomllib.loads(path.read_text())
-        except OSError as error:
-            raise RecipeError(f"recipe {path} cannot be read ({error.strerror}): check the path") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise RecipeError(f"recipe {path} is not valid TOML ({error}): correct that line") from None
+    tree = _parse(path or _DEFAULT)
     for setting in settings or []:
-        _put(tree, setting)
+        put(tree, setting)
     return validate(tree)
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecipeError(f"recipe {path} cannot be read ({error.strerror}): check the path") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RecipeError(f"recipe {path} is not valid TOML ({error}): correct that line") from None
 
 
 def dump(recipe: Recipe) -> str:
     """Returns the recipe as TOML, with every default written out."""
-    return tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))
+    tree = recipe.model_dump(mode="json", exclude_none=True)
+    if recipe.budget.epsilon is None:
+        tree["budget"]["epsilon"] = "none"  # TOML has no null, and leaving it out would mean the default
+    return tomli_w.dumps(tree)
 
 
 def validate(tree: dict[str, Any]) -> Recipe:
@@ -227,7 +242,7 @@ def validate(tree: dict[str, Any]) -> Recipe:
         raise RecipeError(_sentence(error)) from None
 
 
-def _put(tree: dict[str, Any], setting: str) -> None:
+def put(tree: dict[str, Any], setting: str) -> None:
     """Writes one `section.field=value` into the tree; the value is TOML, or else a bare string."""
     name, sep, text = setting.partition("=")
     path = name.strip().split(".")

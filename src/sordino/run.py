@@ -88,7 +88,7 @@ def run(
         SordinoError: one sentence that names what is wrong and what to do about it; nothing is half-written.
     """
     began = time.perf_counter()
-    recipe = recipe or Recipe()
+    recipe = recipe or recipes.read(None)
     folder = RunFolder(Path(out) if out else _fresh(recipe))
     started = (folder.path / "run.json").exists()
     if started and not resume:

@@ -12,7 +12,12 @@ from sordino.account.certificate import Certificate
 from sordino.account.ledger import Ledger
 from sordino.errors import BudgetExceeded, RecipeError
 
-SMALL = {"run": {"rounds": 4}, "budget": {"epsilon": 2.0}, "server": {"learning_rate": 8}}
+SMALL = {
+    "mechanism": {"name": "dp_sgd"},
+    "run": {"rounds": 4},
+    "budget": {"epsilon": 2.0},
+    "server": {"learning_rate": 8},
+}
 
 
 def small(**sections):
@@ -36,7 +41,16 @@ def test_metrics_tell_each_round(outcome):
     lines = [json.loads(line) for line in (outcome.folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["round"] for line in lines] == [1, 2, 3, 4]
     for line in lines:
-        assert {"loss", "accuracy", "epsilon", "cohort", "survivors", "noise_stddev", "clip_fraction", "seconds"} <= set(line)
+        assert {
+            "loss",
+            "accuracy",
+            "epsilon",
+            "cohort",
+            "survivors",
+            "noise_stddev",
+            "clip_fraction",
+            "seconds",
+        } <= set(line)
         assert line["cohort"] == line["survivors"] == 1437
     spent = [line["epsilon"]["record/server"] for line in lines]
     assert spent == sorted(spent)
