@@ -10,7 +10,6 @@ from sordino.models.losses import cross_entropy, hinge, mse
 from sordino.train import engine as engines
 from sordino.train.layers.known import known_layers
 from sordino.train.layers.linear import Linear
-from sordino.train.layers.pool import MaxPool2d
 from train.cohorts import Gated, cnn, gradient, mlp, weights
 
 
@@ -139,14 +138,16 @@ def test_no_client_exceeds_the_bound_when_its_examples_cancel():
         assert norms[0] >= true.norm() * (1 - 1e-5) and total.norm() <= 1 + 1e-5
 
 
-@pytest.mark.parametrize("size, stride, shape", [(2, 1, (14, 14)), (2, 2, (9, 8)), (3, 2, (11, 10)), (2, 3, (9, 9))])
-def test_pooling_equals_the_librarys_with_the_same_ties(size, stride, shape):
+@pytest.mark.parametrize(
+    "options", [{"stride": 1}, {}, {"stride": 3, "padding": 1}, {"ceil_mode": True, "dilation": 2}]
+)
+def test_pooling_equals_the_librarys_with_the_same_ties(options):
     generator = torch.Generator().manual_seed(0)
     # few distinct values, so that windows are full of ties
-    x = torch.randint(0, 3, (2, 3, 4, *shape), generator=generator).float()
-    pool = MaxPool2d((size, size), (stride, stride))
+    x = torch.randint(0, 3, (2, 3, 4, 11, 8), generator=generator).float()
+    (pool,) = known_layers(nn.Sequential(nn.MaxPool2d((3, 2), **options)))
     leaf = x.flatten(0, 1).clone().requires_grad_()
-    expected = functional.max_pool2d(leaf, size, stride)
+    expected = functional.max_pool2d(leaf, (3, 2), **options)
     y, saved = pool.forward(x, x)
     assert torch.equal(y.flatten(0, 1), expected)
     error = torch.randn(y.shape, generator=generator)

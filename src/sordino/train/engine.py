@@ -25,7 +25,7 @@ from sordino.types import IntArray
 Engine = Literal["layers", "vmap", "loop"]
 """Hand-written layers over all clients of a chunk; `torch.func.vmap` over them; or client by client."""
 
-_CHUNK_BYTES = 2**23
+_CHUNK_BYTES = 2**24
 """Working memory of a chunk: a few times a core's own cache."""
 
 
@@ -75,7 +75,8 @@ def stretches(work: IntArray, memory: IntArray, chunk: int | None) -> list[slice
     count = len(work)
     if chunk is not None:
         return [slice(first, min(first + chunk, count)) for first in range(0, count, chunk)]
-    pieces = min(count, max(2, math.ceil(memory.sum() / _CHUNK_BYTES)))
+    pieces = max(2, math.ceil(memory.sum() / _CHUNK_BYTES))
+    pieces = min(count, pieces if pieces == 2 else -(-pieces // 4) * 4)  # so that two or four cores have equal shares
     done = np.cumsum(work) - work / 2
     piece = np.minimum(done * pieces // work.sum(), pieces - 1) if count else done
     edges = np.flatnonzero(np.diff(piece, prepend=-1, append=pieces))

@@ -17,7 +17,7 @@ from sordino.train.layers.pool import MaxPool2d
 Components = Mapping[str, Component]
 
 _PLAIN = (nn.Tanh, nn.Sigmoid, nn.ELU, nn.GELU, nn.SiLU, nn.Softplus, nn.LeakyReLU, nn.Hardtanh)
-_PLAIN_IMAGES = (nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.MaxPool2d, nn.Unflatten)
+_PLAIN_IMAGES = (nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.Unflatten)
 
 
 def known_layers(model: nn.Module) -> list[Layer] | None:
@@ -74,9 +74,8 @@ def _conv(module: nn.Conv2d, weight: Component, bias: Component | None) -> Layer
 def _pool(module: nn.MaxPool2d, *_: Component | None) -> Layer | None:
     if module.return_indices:
         return None
-    if (_pair(module.padding), _pair(module.dilation), module.ceil_mode) != ((0, 0), (1, 1), False):
-        return Plain(module)
-    return MaxPool2d(_pair(module.kernel_size), _pair(module.stride))
+    size, stride, padding, dilation = map(_pair, (module.kernel_size, module.stride, module.padding, module.dilation))
+    return MaxPool2d(size, stride, padding, dilation, module.ceil_mode)
 
 
 def _flatten(module: nn.Flatten, *_: Component | None) -> Layer | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -33,10 +33,10 @@ class Component:
 class Layer(Protocol):
     """A layer that acts on each example by itself."""
 
-    def forward(self, rows: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, rows: Tensor, x: Tensor) -> tuple[Tensor, Any]:
         """Returns the outputs, and what the backward pass needs."""
 
-    def backward(self, rows: Tensor, saved: Tensor, error: Tensor) -> Tensor:
+    def backward(self, rows: Tensor, saved: Any, error: Tensor) -> Tensor:
         """Returns the error at the inputs, from the error at the outputs."""
 
 
