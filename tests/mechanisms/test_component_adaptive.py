@@ -107,3 +107,16 @@ def test_the_divisor_divides_the_noise_and_nothing_else(tmp_path):
         return json.loads((folder / "metrics.jsonl").read_text().splitlines()[0])["noise_stddev"]
 
     assert released("1") == pytest.approx(16 * released("16"), rel=1e-4)
+
+
+def test_a_run_records_box_plots_on_request(tmp_path):
+    play(tmp_path / "run", NAME, FAITHFUL, "run.notes=true", "model.name=mlp", *WORLD)
+    notes = np.load(tmp_path / "run" / "notes.npz")
+    original, truncated = notes["original"], notes["truncated"]
+    assert original.shape == truncated.shape == (5, 8, 5)
+    there = ~np.isnan(original)
+    assert there[:, 0].all()
+    assert (np.diff(original, axis=2)[there[:, :, 1:]] >= 0).all()
+    # truncation pulls parameters toward the broadcast model, so it cannot make them spread further than they were
+    assert (np.ptp(truncated, axis=2) <= np.ptp(original, axis=2) + 1e-6)[there[:, :, 0]].mean() > 0.5
+    assert not np.array_equal(original[there], truncated[there])

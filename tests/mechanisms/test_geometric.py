@@ -126,25 +126,11 @@ def test_printed_noise_is_equation_eight_and_its_refinement_theorem_two(theta):
     [(30, 0.9, 0.027933), (30, 1.0, 0.010730), (30, 1.1, 0.006308), (17, 0.95, 0.010073), (17, 1.05, 0.006740)],
 )
 def test_equation_eight_with_the_papers_settings(rounds, theta, sigma):
-    # 100 users of 600 records, 10 a round, C = 5, ε = 10, δ = 0.001; from Eq. (8), which is not the paper's Table II
-    records = np.full(100, 600)
-    people = Federation.of(
-        torch.zeros(60_000, 1), torch.zeros(60_000).long(), np.repeat(np.arange(100), records), test=0.0
-    )
-    recipe = recipes.read(
-        None,
-        [
-            NAME,
-            FAITHFUL,
-            f"mechanism.theta={theta}",
-            "mechanism.clip_norm=5",
-            f"run.rounds={rounds}",
-            "select.kind=fixed",
-            "select.size=10",
-            "budget.epsilon=10",
-            "budget.delta=0.001",
-        ],
-    )
+    # 100 users of 600 records, 10 a round, C = 5, ε = 10, δ = 0.001; Eq. (8), which is not the paper's Table II
+    owners = np.repeat(np.arange(100), 600)
+    people = Federation.of(torch.zeros(60_000, 1), torch.zeros(60_000).long(), owners, test=0.0)
+    paper = ("select.kind=fixed", "select.size=10", "budget.epsilon=10", "budget.delta=0.001", "mechanism.clip_norm=5")
+    recipe = recipes.read(None, [NAME, FAITHFUL, f"mechanism.theta={theta}", f"run.rounds={rounds}", *paper])
     knobs = assemble(recipe, federation=people).mechanism.adapter.start()
     assert float(knobs["noise_multiplier"]) * 5 == pytest.approx(sigma, abs=5e-7)
 

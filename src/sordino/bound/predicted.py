@@ -51,8 +51,9 @@ class PredictedBox:
             (rows != update.rows).any(dim=1),
             spread=self._spread(2 * threshold / self.sensitivity_divisor, turn.knob("noise_multiplier")),
             notes={
-                "original": _five_numbers(turn.weights + update.rows[:_SHOWN]),
-                "truncated": _five_numbers(turn.weights + rows[:_SHOWN]),
+                "clients": _shown(torch.from_numpy(update.clients).double()),
+                "original": _shown(_five_numbers(turn.weights + update.rows[:_SHOWN])),
+                "truncated": _shown(_five_numbers(turn.weights + rows[:_SHOWN])),
             },
         )
 
@@ -65,6 +66,12 @@ class PredictedBox:
         if self.allocation == "equal":
             return sensitivity * (math.sqrt(sensitivity.shape[1]) * noise_multiplier)
         return (sensitivity * sensitivity.sum(dim=1, keepdim=True)).sqrt_().mul_(noise_multiplier)
+
+
+def _shown(values: Tensor) -> Tensor:
+    """Returns the first clients' values; NaN where a cohort has fewer, so that rounds can be stacked."""
+    kept = values[:_SHOWN]
+    return torch.cat([kept, kept.new_full((_SHOWN - len(kept), *kept.shape[1:]), torch.nan)])
 
 
 def _five_numbers(rows: Tensor) -> Tensor:
