@@ -24,7 +24,7 @@ app = typer.Typer(
 )
 errors = Console(stderr=True, soft_wrap=True)
 
-_COMMANDS = ("run", "recipe", "mechanisms", "data", "account", "plan", "ledger", "report")
+_COMMANDS = ("run", "recipe", "mechanisms", "data", "account", "plan", "ledger", "report", "compare")
 
 
 def _register() -> None:

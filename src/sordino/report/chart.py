@@ -66,6 +66,8 @@ class Axis:
     percent: bool = False
     range: tuple[float, float] | None = None
     categories: bool = False
+    ticks: Sequence[float] | None = None
+    """The only places that are marked, where they are few."""
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,8 @@ def _axis(axis: Axis) -> Figure:
         out["tickformat"] = ".0%"
     if axis.log:
         out |= {"dtick": 1, "exponentformat": "power"}
+    if axis.ticks is not None:
+        out |= {"tickmode": "array", "tickvals": list(axis.ticks), "ticktext": [f"{tick:g}" for tick in axis.ticks]}
     if axis.range is not None:
         out["range"] = list(axis.range)
     elif axis.title and not axis.log and not axis.categories:

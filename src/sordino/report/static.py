@@ -88,6 +88,9 @@ def _scale(axes: Axes, axis: Axis, which: str) -> None:
     getattr(axes, f"set_{which}label")(axis.title)
     if axis.log:
         getattr(axes, f"set_{which}scale")("log")
+    if axis.ticks is not None:
+        getattr(axes, f"set_{which}ticks")(list(axis.ticks), [f"{tick:g}" for tick in axis.ticks], minor=False)
+        getattr(axes, f"{which}axis").minorticks_off()
     if axis.range is not None and not axis.log:
         getattr(axes, f"set_{which}lim")(*axis.range)
 

@@ -1,0 +1,145 @@
+"""`sordino compare`: mechanisms side by side, at the same budget for the same promise."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from sordino.compare.contest import Class, Trial
+    from sordino.compare.standing import Standing
+
+
+def compare(
+    contenders: Annotated[list[str] | None, typer.Argument(help="mechanisms by name, or recipes (TOML)")] = None,
+    everyone: Annotated[bool, typer.Option("--all", help="every mechanism there is")] = False,
+    all_claimed: Annotated[bool, typer.Option("--all-claimed", help="every mechanism, at equal claimed ε")] = False,
+    claimed: Annotated[bool, typer.Option("--claimed", help="the named ones as printed, at equal claimed ε")] = False,
+    recipe: Annotated[Path | None, typer.Option(help="recipe whose data, partition, model … are everybody's")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="a setting for everybody: section.field=value")
+    ] = None,
+    for_: Annotated[
+        list[str] | None, typer.Option("--for", help="a setting for one: CONTENDER:section.field=value")
+    ] = None,
+    epsilon: Annotated[list[float] | None, typer.Option(help="budget; several give curves (default: 1)")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="how many seeds each is run with")] = 3,
+    jobs: Annotated[int, typer.Option(min=1, help="runs at once")] = 2,
+    out: Annotated[Path, typer.Option(help="folder for runs, page and table; an interrupted one goes on")] = Path(
+        "comparison"
+    ),
+    images: Annotated[bool, typer.Option(help="save every plot as SVG and PNG too")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object on stdout")] = False,
+) -> None:
+    """Compare mechanisms on the same people, model and seeds, at the same certified (or claimed) budget."""
+    from sordino import recipe as recipes
+    from sordino.compare import contest, page, playing, standing
+    from sordino.mechanisms import MECHANISMS
+
+    printed = claimed or all_claimed
+    common = recipes.read(recipe, set_)
+    wanted = list(MECHANISMS) if everyone or all_claimed else list(contenders or [])
+    field = contest.contenders(_some(wanted), common, _own(for_ or []), printed)
+    trials = contest.trials(field, _budgets(epsilon), seeds, out)
+    with _Progress(quiet=as_json or not sys.stderr.isatty()) as progress:
+        failed = playing.play_all(trials, jobs, progress.show)
+    results = [standing.result(trial) for trial in trials if trial.folder not in failed]
+    panels, top = standing.standings(results), standing.ceiling(results)
+    reasons = _reasons(trials, failed)
+    told = page.to_json(panels, top, reasons, printed)
+    (out / "comparison.json").write_text(json.dumps(told, indent=2) + "\n")
+    target = out / "comparison.html"
+    page.write(target, common, panels, results, top, reasons, printed, out / "plots" if images else None)
+    if as_json:
+        print(json.dumps(told))
+    else:
+        _show(panels, top, reasons, target)
+
+
+def _some(wanted: list[str]) -> list[str]:
+    from sordino.errors import RecipeError
+
+    if not wanted:
+        raise RecipeError("nothing to compare: name mechanisms or recipes, or use --all")
+    return wanted
+
+
+def _budgets(epsilon: list[float] | None) -> list[float]:
+    from sordino.errors import RecipeError
+
+    budgets = sorted(set(epsilon or [1.0]))
+    if budgets[0] <= 0:
+        raise RecipeError(f"--epsilon is {budgets[0]:g}: a budget is above 0")
+    return budgets
+
+
+def _own(settings: Sequence[str]) -> dict[str, list[str]]:
+    from sordino.errors import RecipeError
+
+    own: dict[str, list[str]] = {}
+    for setting in settings:
+        label, sep, rest = setting.partition(":")
+        if not sep:
+            raise RecipeError(f"--for {setting!r} is not of the form CONTENDER:section.field=value")
+        own.setdefault(label, []).append(rest)
+    return own
+
+
+def _reasons(trials: Sequence[Trial], failed: Mapping[Path, str]) -> dict[str, str]:
+    return {trial.contender.label: failed[trial.folder] for trial in trials if trial.folder in failed}
+
+
+def _show(
+    panels: Mapping[Class, Sequence[Standing]], top: float | None, failed: Mapping[str, str], target: Path
+) -> None:
+    from sordino.compare.page import score, verdict
+    from sordino.report.words import number
+
+    wide = max(Console().width, 120)
+    console = Console(width=wide, soft_wrap=True, highlight=False)
+    for kind, rows in panels.items():
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, title=kind.title, title_justify="left")
+        for name in ("contender", "budget ε", "certified ε", "claimed ε", "score", "against the best", "s", "kB/round"):
+            table.add_column(name, justify="left" if name in ("contender", "against the best") else "right")
+        for row in rows:
+            claimed = "–" if row.claimed is None else number(row.claimed)
+            table.add_row(
+                row.contender.label, f"{row.epsilon:g}", number(row.certified), claimed, score(row), verdict(row),
+                f"{row.seconds:.1f}", f"{row.bytes_sent / 1000:,.1f}",
+            )  # fmt: skip
+        console.print(table)
+    if top is not None:
+        console.print(f"without privacy (fedavg): {100 * top:.2f} %")
+    for label, reason in failed.items():
+        console.print(f"[yellow]{label} could not be played:[/] {reason}")
+    console.print(f"[bold]{target}[/]")
+
+
+class _Progress:
+    """Rounds played over all runs, and the time that is left."""
+
+    def __init__(self, quiet: bool) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("rounds"), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn())
+        self._bar = Progress(*columns, console=Console(stderr=True), disable=quiet)
+        self._task = self._bar.add_task("rounds", total=None)
+
+    def __enter__(self) -> _Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def show(self, done: int, total: int) -> None:
+        """Moves the bar."""
+        self._bar.update(self._task, completed=done, total=total)

@@ -1,0 +1,108 @@
+"""The comparison as charts: accuracy against ε, the final scores, and how each got there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from sordino.compare.contest import CEILING, Class
+from sordino.compare.standing import Result, Standing
+from sordino.report.chart import Axis, Chart, Rule, Series
+from sordino.report.reading import read
+
+
+def charts(kind: Class, rows: Sequence[Standing], results: Sequence[Result], top: float | None) -> list[Chart]:
+    """Returns the charts of one class."""
+    colors = colors_of(rows)
+    drawn = [
+        _tradeoff(kind, rows, colors, top) if len({row.epsilon for row in rows}) > 1 else _bars(kind, rows, top),
+        _by_round(kind, results, colors),
+    ]
+    if any(row.claimed is not None for row in rows):
+        drawn.append(_claims(kind, rows))
+    return [chart for chart in drawn if chart.series]
+
+
+def colors_of(rows: Sequence[Standing]) -> dict[str, int]:
+    """Returns the colour that each contender has throughout its class."""
+    labels = sorted({row.contender.label for row in rows})
+    return {label: place for place, label in enumerate(labels)}
+
+
+def key(kind: Class, name: str) -> str:
+    """Returns a chart's name within its class."""
+    return f"{kind.unit}-{kind.trust}-{name}"
+
+
+def _ceiling(top: float | None) -> tuple[Rule, ...]:
+    return () if top is None else (Rule(top, "without privacy", 7),)
+
+
+def _scores(rows: Sequence[Standing]) -> Axis:
+    if any(row.mean < 0 for row in rows):
+        return Axis("− test loss")
+    return Axis("test accuracy", percent=True, range=(0.0, 1.02))
+
+
+def _tradeoff(kind: Class, rows: Sequence[Standing], colors: Mapping[str, int], top: float | None) -> Chart:
+    series = []
+    for label in dict.fromkeys(row.contender.label for row in rows):
+        mine = sorted((row for row in rows if row.contender.label == label), key=lambda row: row.epsilon)
+        x, y = [row.epsilon for row in mine], [row.mean for row in mine]
+        low, high = [r.mean - r.spread for r in mine], [r.mean + r.spread for r in mine]
+        series.append(Series(label, x, y, "both", colors[label], low=low, high=high))
+    note = "Mean over seeds after the last round, at each budget; the band is one standard deviation."
+    axes = Axis("ε", log=True, ticks=sorted({row.epsilon for row in rows})), _scores(rows)
+    return Chart(key(kind, "tradeoff"), "Accuracy against ε", note, *axes, tuple(series), _ceiling(top))
+
+
+def _bars(kind: Class, rows: Sequence[Standing], top: float | None) -> Chart:
+    ranked = sorted(rows, key=lambda row: row.rank)
+    y = [row.mean for row in ranked]
+    low, high = [r.mean - r.spread for r in ranked], [r.mean + r.spread for r in ranked]
+    series = Series("score", [row.contender.label for row in ranked], y, "bars", 0, low=low, high=high)
+    note = f"Mean over seeds after the last round at ε = {rows[0].epsilon:g}; whiskers are one standard deviation."
+    axes = Axis("", categories=True), _scores(rows)
+    return Chart(key(kind, "scores"), "Final score", note, *axes, (series,), _ceiling(top))
+
+
+def _by_round(kind: Class, results: Sequence[Result], colors: Mapping[str, int]) -> Chart:
+    largest = max(r.trial.epsilon for r in results if r.trial.contender.kind == kind)
+    series = []
+    free = [r.trial.contender.label for r in results if r.trial.contender.recipe.mechanism.name == CEILING][:1]
+    for label in [*colors, *free]:
+        here = [
+            r for r in results if r.trial.contender.label == label and (label in free or r.trial.epsilon == largest)
+        ]
+        rounds, paths = _paths(here)
+        if not rounds:
+            continue
+        mean, std = paths.mean(0), paths.std(0, ddof=1) if len(paths) > 1 else np.zeros(paths.shape[1])
+        y, low, high = ([float(v) for v in values] for values in (mean, mean - std, mean + std))
+        series.append(Series(label, rounds, y, "line", colors.get(label, 7), label in free, low, high))
+    note = f"Mean over seeds at ε = {largest:g}, as far as all of them played; the band is one standard deviation."
+    title = "Test accuracy by round"
+    axes = Axis("round"), Axis("test accuracy", percent=True, range=(0.0, 1.02))
+    return Chart(key(kind, "rounds"), title, note, *axes, tuple(series))
+
+
+def _paths(results: Sequence[Result]) -> tuple[list[int], np.ndarray]:
+    """Returns the rounds that all these trials measured, and one row of scores a trial."""
+    measured = []
+    for found in results:
+        lines = read(found.trial.folder).rounds
+        measured.append({line["round"]: line["accuracy"] for line in lines if line.get("accuracy") is not None})
+    common = sorted(set.intersection(*(set(path) for path in measured))) if measured else []
+    return common, np.array([[path[round_] for round_ in common] for path in measured])
+
+
+def _claims(kind: Class, rows: Sequence[Standing]) -> Chart:
+    names = [f"{row.contender.label}, ε {row.epsilon:g}" for row in rows]
+    claimed = Series("claimed", names, [row.claimed for row in rows], "bars", 4)
+    certified = Series(
+        "certified (nothing is proved where there is no bar)", names, [r.certified for r in rows], "bars", 1
+    )
+    note = "What the paper's formula says beside what is proved for the code that ran."
+    axes = Axis("", categories=True), Axis("ε", log=True)
+    return Chart(key(kind, "claims"), "Claimed and certified ε", note, *axes, (claimed, certified))

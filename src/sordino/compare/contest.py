@@ -1,0 +1,138 @@
+"""Who competes, in which class, and what each trial plays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sordino import recipe as recipes
+from sordino.errors import RecipeError
+from sordino.mechanisms import MECHANISMS
+from sordino.recipe import Recipe
+from sordino.types import Observer, Trust, Unit
+
+_EQUAL = ("data", "partition", "model", "budget", "ledger")
+"""Sections that every contender takes from the common recipe, whatever its own says."""
+CEILING = "fedavg"
+"""No privacy: nothing competes with it, everything is measured against it."""
+
+
+@dataclass(frozen=True, order=True)
+class Class:
+    """What a promise is about. Only equals compete: the same ε hides other things from others elsewhere."""
+
+    unit: Unit
+    trust: Trust
+
+    @property
+    def observer(self) -> Observer:
+        """The one whom the budget binds: the server, unless it is trusted."""
+        return "outsider" if self.trust == "central" else "server"
+
+    @property
+    def title(self) -> str:
+        """Returns the class in words."""
+        who = {"local": "each message is private by itself", "distributed": "the server sees sums alone"}
+        return f"{self.unit} against the {self.observer} ({who.get(self.trust, 'a trusted server adds the noise')})"
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A mechanism with its settings."""
+
+    label: str
+    recipe: Recipe
+
+    @property
+    def kind(self) -> Class:
+        """The class in which it competes."""
+        chosen, entry = self.recipe.mechanism, MECHANISMS[self.recipe.mechanism.name]
+        if chosen.mode == "faithful":
+            return Class(entry.unit, entry.trust)
+        return Class(getattr(chosen, "unit", entry.unit), getattr(chosen, "trust", entry.trust))
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One run of the comparison."""
+
+    contender: Contender
+    epsilon: float
+    seed: int
+    folder: Path
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """What is played: the contender's recipe with this budget and this seed."""
+        return changed(self.contender.recipe, {"budget.epsilon": self.epsilon, "run.seed": self.seed})
+
+
+def contenders(
+    wanted: Sequence[str],
+    common: Recipe,
+    own: Mapping[str, Sequence[str]],
+    claimed: bool = False,
+) -> list[Contender]:
+    """Returns contenders by mechanism name or by recipe file.
+
+    Args:
+        wanted: names of mechanisms, or paths of recipes, whose data, partition, model and budget are replaced.
+        common: the recipe whose data, partition, model, budget and seed are everybody's.
+        own: settings (`section.field=value`) of single contenders, by label.
+        claimed: whether published mechanisms run as printed, calibrated by their own formula.
+
+    Raises:
+        RecipeError: a contender is unknown, is named twice, or asked for settings that it does not have.
+    """
+    made = [_contender(name, common, own, claimed) for name in wanted]
+    labels = [contender.label for contender in made]
+    for label in own:
+        if label not in labels:
+            raise RecipeError(f"--for {label} names no contender: use one of {', '.join(labels)}")
+    twice = next((label for label in labels if labels.count(label) > 1), None)
+    if twice is not None:
+        raise RecipeError(f"{twice} competes twice: name every contender once, or give recipes different file names")
+    return made
+
+
+def trials(field: Sequence[Contender], epsilons: Sequence[float], seeds: int, out: Path) -> list[Trial]:
+    """Returns every run, seed by seed, so that an early look at the table is a fair one."""
+    return [
+        Trial(contender, epsilon, seed, out / contender.label / f"epsilon-{epsilon:g}" / f"seed-{seed}")
+        for seed in range(seeds)
+        for epsilon in epsilons
+        for contender in field
+        # Without privacy there is nothing that a budget could change.
+        if contender.recipe.mechanism.name != CEILING or epsilon == epsilons[0]
+    ]
+
+
+def changed(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
+    """Returns the recipe with `section.field` values replaced, validated again."""
+    tree = recipe.model_dump(exclude_none=True)
+    for name, value in settings.items():
+        section, field = name.split(".")
+        tree[section][field] = value
+    return recipes.validate(tree)
+
+
+def _contender(name: str, common: Recipe, own: Mapping[str, Sequence[str]], claimed: bool) -> Contender:
+    label = Path(name).stem if name.endswith(".toml") else name
+    tree = common.model_dump(exclude_none=True)
+    if name.endswith(".toml"):
+        theirs = recipes.read(Path(name)).model_dump(exclude_none=True)
+        seed = tree["run"]["seed"]
+        tree = {**theirs, **{section: tree[section] for section in _EQUAL}}
+        tree["run"] = {**tree["run"], "seed": seed}
+    elif name not in MECHANISMS:
+        raise RecipeError(f"{name!r} is neither a mechanism nor a recipe file: choose from {', '.join(MECHANISMS)}")
+    elif tree["mechanism"]["name"] != name:
+        tree["mechanism"] = {"name": name}
+    if claimed and MECHANISMS[tree["mechanism"]["name"]].paper:
+        tree["mechanism"]["mode"] = "faithful"
+    for setting in own.get(label, ()):
+        recipes.put(tree, setting)
+    return Contender(label, recipes.validate(tree))

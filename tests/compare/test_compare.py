@@ -1,0 +1,84 @@
+"""The command itself, small, with real processes on the embedded data."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from sordino.cli.compare import compare
+from sordino.errors import RecipeError
+
+ARGUMENTS = ["dp_fedavg", "dp_fedavg_adaptive", "fed_ldp", "geometric", "fedavg", "--seeds", "2", "--epsilon", "4"]
+ARGUMENTS += ["--set", "run.rounds=3", "--set", "partition.clients=40", "--set", "select.kind=poisson"]
+ARGUMENTS += ["--set", "select.rate=0.5", "--for", "geometric:mechanism.refine=true", "--jobs", "2", "--json"]
+
+
+def invoke(out: Path, *more: str) -> dict[str, Any]:
+    app = typer.Typer()
+    app.command()(compare)
+    result = CliRunner().invoke(app, [*ARGUMENTS, "--out", str(out), *more], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return dict(json.loads(result.stdout))
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("compare")
+
+
+@pytest.fixture(scope="module")
+def told(out: Path) -> dict[str, Any]:
+    return invoke(out, "--no-images")
+
+
+def test_every_contender_kept_to_the_budget_it_shares(told: dict[str, Any], out: Path) -> None:
+    panels = {(panel["unit"], panel["trust"]): panel["rows"] for panel in told["panels"]}
+    assert set(panels) == {("client", "central"), ("client", "local")}
+    assert {row["contender"] for row in panels["client", "central"]} == {"dp_fedavg", "dp_fedavg_adaptive"}
+    for rows in panels.values():
+        assert all(0.5 * 4 < row["certified_epsilon"] <= 4 for row in rows)
+        assert all(set(row["scores"]) == {"0", "1"} for row in rows)
+        assert all(row["bytes_per_client"] == 4 * (64 * 10 + 10) for row in rows)
+    scores = [
+        json.loads((out / "dp_fedavg" / "epsilon-4" / f"seed-{seed}" / "metrics.jsonl").read_text().splitlines()[-1])
+        for seed in range(2)
+    ]
+    mine = next(row for row in panels["client", "central"] if row["contender"] == "dp_fedavg")
+    assert mine["mean"] == pytest.approx(sum(line["accuracy"] for line in scores) / 2)
+    assert told["without_privacy"] > 0.2
+
+
+def test_what_cannot_be_played_is_said_and_stops_nobody(told: dict[str, Any]) -> None:
+    assert list(told["failed"]) == ["geometric"]
+    assert "data.public_fraction" in told["failed"]["geometric"]
+
+
+def test_the_page_shows_the_same_numbers(told: dict[str, Any], out: Path) -> None:
+    html = (out / "comparison.html").read_text()
+    shown = [json.loads(unescape(text)) for text in re.findall(r'data-field="mean" data-value="([^"]*)"', html)]
+    assert shown == [row["mean"] for panel in told["panels"] for row in panel["rows"]]
+
+
+def test_a_second_call_plays_nothing_again(told: dict[str, Any], out: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in out.glob("*/*/*/metrics.jsonl")}
+    assert invoke(out, "--no-images") == told
+    assert {path: path.stat().st_mtime_ns for path in out.glob("*/*/*/metrics.jsonl")} == before
+
+
+def test_another_comparison_is_not_mixed_in(told: dict[str, Any], out: Path) -> None:
+    with pytest.raises(RecipeError, match="holds a run with other settings"):
+        invoke(out, "--set", "run.rounds=4")
+
+
+def test_nothing_to_compare_is_refused() -> None:
+    app = typer.Typer()
+    app.command()(compare)
+    with pytest.raises(RecipeError, match="nothing to compare"):
+        CliRunner().invoke(app, [], catch_exceptions=False)

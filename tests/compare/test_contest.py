@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sordino.compare.contest import Class, contenders, trials
+from sordino.errors import RecipeError
+from sordino.mechanisms import MECHANISMS
+from sordino.recipe import Recipe, read
+
+
+def test_everybody_gets_the_same_people_model_and_seed(tmp_path: Path) -> None:
+    own = tmp_path / "tuned.toml"
+    own.write_text(
+        '[mechanism]\nname = "fed_ldp"\nclip_norm = 0.25\n[partition]\nclients = 7\n[run]\nrounds = 3\nseed = 99\n'
+    )
+    common = read(None, ["partition.clients=50", "model.name=mlp", "run.seed=4"])
+    named, tuned = contenders(["dp_fedavg", str(own)], common, {})
+    assert tuned.label == "tuned" and tuned.recipe.mechanism.clip_norm == 0.25 and tuned.recipe.run.rounds == 3
+    for section in ("data", "partition", "model", "budget"):
+        assert getattr(named.recipe, section) == getattr(tuned.recipe, section) == getattr(common, section)
+    assert tuned.recipe.run.seed == 4
+    assert named.recipe.mechanism.name == "dp_fedavg"
+
+
+def test_only_equals_compete() -> None:
+    kinds = {c.label: c.kind for c in contenders(list(MECHANISMS), Recipe(), {})}
+    assert kinds["dp_fedavg"] == Class("client", "central") and kinds["dp_fedavg"].observer == "outsider"
+    assert kinds["fed_ldp"] == kinds["fed_cad"] == kinds["laplace"] == Class("client", "local")
+    assert kinds["dp_sgd"] == Class("record", "distributed") and kinds["dp_sgd"].observer == "server"
+    assert kinds["dropout_robust"] == Class("client", "distributed")
+
+
+def test_settings_for_one_contender_reach_no_other() -> None:
+    field = contenders(["fed_ldp", "laplace"], Recipe(), {"laplace": ["mechanism.clip_norm=3"]})
+    assert [c.recipe.mechanism.clip_norm for c in field] == [1.0, 3.0]
+
+
+def test_as_printed_where_there_is_a_paper() -> None:
+    modes = {c.label: c.recipe.mechanism.mode for c in contenders(["fed_cad", "fed_ldp"], Recipe(), {}, claimed=True)}
+    assert modes == {"fed_cad": "faithful", "fed_ldp": "certified"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "own", "sentence"),
+    [
+        (["magic"], {}, "'magic' is neither a mechanism nor a recipe file"),
+        (["fed_ldp", "fed_ldp"], {}, "fed_ldp competes twice"),
+        (["fed_ldp"], {"laplace": ["mechanism.clip_norm=1"]}, "--for laplace names no contender"),
+        (["fed_ldp"], {"fed_ldp": ["mechanism.wings=2"]}, "mechanism.wings is not a setting"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(wanted: list[str], own: dict[str, list[str]], sentence: str) -> None:
+    with pytest.raises(RecipeError, match=sentence):
+        contenders(wanted, Recipe(), own)
+
+
+def test_trials_cover_the_grid_and_play_no_budget_without_privacy(tmp_path: Path) -> None:
+    made = trials(contenders(["fed_ldp", "fedavg"], Recipe(), {}), [1.0, 2.0], 3, tmp_path)
+    assert len(made) == 3 * (2 + 1)
+    assert len({trial.folder for trial in made}) == len(made)
+    assert {(t.recipe.budget.epsilon, t.recipe.run.seed) for t in made if t.contender.label == "fed_ldp"} == {
+        (epsilon, seed) for epsilon in (1.0, 2.0) for seed in range(3)
+    }
