@@ -11,10 +11,12 @@ from rich.console import Console
 from sordino.account.accountant import price
 from sordino.account.budget import Budget
 from sordino.account.certificate import CURVE_DELTAS, Certificate, Claim, certify
+from sordino.account.coverage import implies
 from sordino.account.filter import GaussianFilter, RdpFilter
+from sordino.account.leaving import chance_of_early_end
 from sordino.account.ledger import Ledger
 from sordino.account.verify import verify
-from sordino.errors import LedgerError, LedgerTampered
+from sordino.errors import AccountingError, LedgerError, LedgerTampered
 from sordino.events import Charge, GaussianDpEvent, Guarantee, PoissonSampledDpEvent, Unbounded
 
 SERVER = Guarantee("client", "server", "zero_out")
@@ -62,7 +64,7 @@ def test_claimed_only_and_unprotected(ledger):
         Charge(SERVER, Unbounded("the threshold follows private weights")),
         Charge(RECORD, Unbounded("raw gradients")),
     )
-    ledger.reserve("run", 9, np.array([3]), lost)
+    ledger.reserve("run", 9, np.array([3]), (*lost, BOTH[1]))
     claims = {SERVER: Claim(2.72, "Eq. (12)"), OUTSIDER: Claim(1.5)}
     certificate = certify(ledger, 1e-5, claims=claims)
     server = certificate.entry("client", "server")
@@ -88,7 +90,7 @@ def test_json_round_trip_and_bad_files(ledger):
 
 
 def test_it_can_be_read_in_a_terminal(ledger):
-    ledger.reserve("run", 9, np.array([3]), (Charge(RECORD, Unbounded("raw gradients")),))
+    ledger.reserve("run", 9, np.array([3]), (*BOTH, Charge(RECORD, Unbounded("raw gradients"))))
     console = Console(width=160, file=io.StringIO())
     console.print(certify(ledger, 1e-5, claims={RECORD: Claim(0.5, "Eq. (6)")}, simulation=True))
     text = console.file.getvalue()
@@ -135,6 +137,71 @@ class TestStoppedByParticipation:
         assert "too few" in entry.reason
 
 
+class TestOtherPromises:
+    """A release is never forgotten because it was charged under another promise."""
+
+    def test_a_run_that_promised_nothing_of_the_kind_leaves_it_unprotected(self, ledger):
+        ledger.reserve("sgd", 1, np.array([4, 5]), [Charge(RECORD, SAMPLED)])
+        certificate = certify(ledger, 1e-5, budget=Budget(4.0, 1e-5))
+        for observer in ("server", "outsider"):
+            entry = certificate.entry("client", observer)
+            assert (entry.epsilon, entry.status, entry.worst.client) == (None, "unprotected", 4)
+            assert f"run sgd promised nothing to a client against the {observer}" in entry.reason
+            assert entry.near_limit == 2
+        assert certificate.entry("record", "server").epsilon is None
+
+    def test_a_stronger_promise_is_counted_under_a_weaker_one(self, ledger):
+        strong = Guarantee("client", "server", "replace")
+        before = certify(ledger, 1e-5).entry("client", "server").epsilon
+        ledger.reserve("local", 1, np.array([0]), [Charge(strong, GAUSS)])
+        found = {entry.adjacency: entry for entry in certify(ledger, 1e-5).entries if entry.observer == "server"}
+        assert found["zero_out"].epsilon == price({GAUSS: 5}).epsilon(1e-5) > before
+        assert found["replace"].epsilon is None
+        assert not ledger.affordable(BOTH[:1], Budget(price({GAUSS: 5}).epsilon(1e-5), 1e-5)).allowed[0]
+
+    @pytest.mark.parametrize(
+        ("given", "wanted", "follows"),
+        [
+            (("client", "server", "replace"), ("client", "server", "zero_out"), True),
+            (("client", "server", "replace"), ("client", "outsider", "replace"), True),
+            (("client", "server", "replace"), ("record", "outsider", "add_remove"), True),
+            (("client", "server", "zero_out"), ("client", "outsider", "zero_out"), True),
+            (("client", "server", "zero_out"), ("client", "server", "replace"), False),
+            (("client", "server", "zero_out"), ("client", "outsider", "add_remove"), False),
+            (("client", "server", "zero_out"), ("record", "server", "zero_out"), False),
+            (("client", "outsider", "add_remove"), ("client", "server", "add_remove"), False),
+            (("record", "server", "replace"), ("client", "server", "replace"), False),
+        ],
+    )
+    def test_what_follows_from_what(self, given, wanted, follows):
+        assert implies(Guarantee(*given), Guarantee(*wanted)) is follows
+
+
+class TestEarlyEnd:
+    def test_its_chance_is_taken_out_of_delta(self, ledger):
+        entry = certify(ledger, 1e-5, early_end=4e-6).entry("client", "outsider")
+        assert entry.epsilon == price({SAMPLED: 4}).epsilon(6e-6)
+        assert dict(entry.curve)[1e-6] is None
+        assert "4e-06 of δ" in entry.note
+        assert certify(ledger, 1e-5, early_end=4e-6).entry("client", "server") == certify(ledger, 1e-5).entry(
+            "client", "server"
+        )
+
+    def test_too_likely_means_no_amplification(self, ledger):
+        likely = certify(ledger, 1e-5, early_end=1e-5)
+        assert likely.entry("client", "outsider").epsilon == likely.entry("client", "server").epsilon
+
+    def test_the_chance_is_a_tail_of_coins(self):
+        rng, population, minimum, rate, rounds, cap = np.random.default_rng(0), 12, 6, 0.3, 10, 4
+        coins = rng.binomial(rounds, rate, (100_000, population - 1))
+        fewer = ((coins < cap).sum(axis=1) < minimum).mean()
+        assert chance_of_early_end(population, minimum, rate, rounds, cap) == pytest.approx(fewer, rel=0.03)
+        assert chance_of_early_end(1000, 10, 0.01, 50, 10) < 1e-300
+        assert chance_of_early_end(10, 10, 0.5, 50, 1) == pytest.approx(1.0)
+        with pytest.raises(AccountingError):
+            chance_of_early_end(10, 11, 0.5, 50, 1)
+
+
 class TestVerify:
     def test_a_true_certificate_holds(self, ledger, tmp_path):
         for options in ({}, {"stopped_by_participation": True}, {"filters": {SERVER: GaussianFilter(5.0, 1e-5)}}):
@@ -161,8 +228,11 @@ class TestVerify:
             list(verify(tmp_path / "other.db", certificate))
 
 
-def test_guarantees_never_charged_cost_nothing(ledger):
-    entry = certify(ledger, 1e-5, guarantees=[RECORD]).entry("record", "server")
+def test_promises_never_asked_for_before(ledger, tmp_path):
+    certificate = certify(ledger, 1e-5, guarantees=[Guarantee("client", "outsider", "zero_out")])
+    assert certificate.entry("client", "outsider").epsilon == price({GAUSS: 4}).epsilon(1e-5)
+    with Ledger.open(tmp_path / "new.db", "new", 5, create=True) as new:
+        entry = certify(new, 1e-5, guarantees=[RECORD]).entry("record", "server")
     assert (entry.epsilon, entry.status) == (0.0, "certified")
     with pytest.raises(LedgerError):
         certify(ledger, 1e-5, guarantees=[RECORD]).entry("client", "server")

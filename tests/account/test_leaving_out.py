@@ -1,8 +1,8 @@
 """Leaving out clients that are over budget: the amplified bound stays right, by exact enumeration.
 
 A small release: each round shows one of a few symbols, drawn from Q when the client is not in the cohort and from P
-when it is. All paths of outputs and all of the client's coins are enumerated, so divergences are exact. Eligibility is any
-function of the client's own past coins and of past outputs (docs/accounting.md, "Leaving clients out").
+when it is. All paths of outputs and all of the client's coins are enumerated, so divergences are exact. Eligibility is
+any function of the client's own past coins and of past outputs (docs/accounting.md, "Leaving clients out").
 """
 
 import itertools

@@ -85,6 +85,8 @@ class Certificate:
     accountant: str
     """The accountant asked for; each entry names who answered."""
     stopped_by_participation: bool
+    early_end: float
+    """The chance, taken out of an outsider's δ, that one client's coins decided when the run ended."""
     simulation: bool
     ledger_head: str
     time: str
@@ -128,6 +130,7 @@ def certify(
     budget: Budget | None = None,
     filters: Mapping[Guarantee, Filter] | None = None,
     stopped_by_participation: bool = False,
+    early_end: float = 0.0,
     accountant: str = "pld",
     simulation: bool = False,
 ) -> Certificate:
@@ -143,16 +146,18 @@ def certify(
             certified then is the filter's promise, not the price of the path taken.
         stopped_by_participation: the run ended because too few clients were left by their own participations. That
             end depends on secret coins, so an outsider is promised what the server is, without amplification.
+        early_end: for a run that could have ended so and did not, the chance of it (`account.leaving`); it is taken out
+            of an outsider's δ.
         accountant: who prices.
         simulation: stamped on the certificate: whoever knows the seed can repeat the noise.
     """
     require_delta(delta)
     wanted = list(ledger.guarantees if guarantees is None else guarantees)
     made = {
-        guarantee: _assure(ledger, guarantee, delta, budget, (filters or {}).get(guarantee), accountant)
+        guarantee: _assure(ledger, guarantee, delta, budget, (filters or {}).get(guarantee), accountant, early_end)
         for guarantee in dict.fromkeys([*wanted, *ledger.guarantees])
     }
-    if stopped_by_participation:
+    if stopped_by_participation or early_end >= delta:
         made |= {guarantee: _as_server(made, guarantee) for guarantee in made if guarantee.observer == "outsider"}
     return Certificate(
         federation=ledger.federation,
@@ -163,6 +168,7 @@ def certify(
         budget_epsilon=budget.epsilon if budget else None,
         accountant=accountant,
         stopped_by_participation=stopped_by_participation,
+        early_end=early_end,
         simulation=simulation,
         ledger_head=ledger.head,
         time=now(),
@@ -171,7 +177,13 @@ def certify(
 
 
 def _assure(
-    ledger: Ledger, guarantee: Guarantee, delta: float, budget: Budget | None, chosen: Filter | None, accountant: str
+    ledger: Ledger,
+    guarantee: Guarantee,
+    delta: float,
+    budget: Budget | None,
+    chosen: Filter | None,
+    accountant: str,
+    early_end: float,
 ) -> Assurance:
     book, participations = ledger.book(guarantee), ledger.participations
     prices = book.prices(delta, accountant).epsilon
@@ -179,6 +191,12 @@ def _assure(
     if chosen is not None:
         curve = _filtered(book, chosen)
         prices = np.full(ledger.population, curve.epsilon(delta))
+    if guarantee.observer == "outsider" and 0 < early_end < delta:
+        curve = _taken_out(curve, early_end)
+    lost, why = ledger.unpromised(guarantee)
+    if why:
+        client, prices = int(np.argmax(lost)), np.where(lost, np.inf, prices)
+        curve = Curve(curve.accountant, lambda delta: math.inf, lambda epsilon: 1.0, reason=why)
     worst = curve.epsilon(delta)
     limits = budget.limits(ledger.population) if budget else None
     return Assurance(
@@ -197,6 +215,17 @@ def _assure(
         worst=Worst(client, _finite(worst), int(participations[client])),
         median_epsilon=_finite(float(np.median(prices))),
         near_limit=None if limits is None else int(np.count_nonzero(prices >= NEAR * limits)),
+    )
+
+
+def _taken_out(curve: Curve, chance: float) -> Curve:
+    """Returns the curve when `chance` of δ is needed for something else."""
+    return Curve(
+        curve.accountant,
+        lambda delta: curve.epsilon(delta - chance) if delta > chance else math.inf,
+        lambda epsilon: min(1.0, curve.delta(epsilon) + chance),
+        "; ".join(filter(None, [curve.note, f"{chance:.3g} of δ covers an end of the run that coins could decide"])),
+        curve.reason,
     )
 
 

@@ -19,22 +19,13 @@ from typing import Self
 import numpy as np
 
 from sordino.account.accountant import price
-from sordino.account.book import Book, Payment
+from sordino.account.book import Book
 from sordino.account.budget import Budget, Headroom
 from sordino.account.cohort import Cohort
-from sordino.account.entry import (
-    Entry,
-    canonical,
-    charge_of,
-    costs_of,
-    normal,
-    now,
-    read_reserve,
-    reserve_row,
-    settle_row,
-)
+from sordino.account.entry import Entry, canonical, charge_of, costs_of, normal, now, reserve_row, settle_row
 from sordino.account.filter import Filter
-from sordino.account.store import Row, Store
+from sordino.account.state import State
+from sordino.account.store import Store
 from sordino.errors import AccountingError, LedgerError, LedgerTampered
 from sordino.events import Charge, ComposedDpEvent, DpEvent, Guarantee
 from sordino.types import BoolArray, IntArray
@@ -76,13 +67,8 @@ class Ledger:
         self.federation = federation
         self.population = population
         self.delta = delta
-        self._entries: dict[int, Entry] = {}
-        self._reserved: dict[int, Entry] = {}
-        self._books: dict[Guarantee, Book] = {}
-        self._by_round: dict[tuple[str, int], list[int]] = {}
-        self._participations = np.zeros(population, np.int64)
+        self._state = State(population)
         self._headroom = Headroom()
-        self._seen = -1
         self._until: int | None = None
 
     @classmethod
@@ -143,17 +129,17 @@ class Ledger:
     @property
     def entries(self) -> list[Entry]:
         """All releases, in order."""
-        return list(self._entries.values())
+        return list(self._state.entries.values())
 
     @property
     def guarantees(self) -> list[Guarantee]:
         """All kinds of promise that were ever charged."""
-        return list(self._books)
+        return self._state.guarantees
 
     @property
     def participations(self) -> IntArray:
         """How many times each client's message left it."""
-        return self._participations.copy()
+        return self._state.participations.copy()
 
     def reserve(
         self,
@@ -193,10 +179,10 @@ class Ledger:
         )
         with self._store.transaction():
             self.refresh()
-            if repeatable and (found := self._repeated(entry)) is not None:
+            if repeatable and (found := self._state.repeated(entry)) is not None:
                 return found
             row = self._store.append(lambda seq: reserve_row(seq, entry, self.delta))
-        self._replay(row)
+        self._state.replay(row)
         return row.seq
 
     def settle(
@@ -223,13 +209,13 @@ class Ledger:
         sent = None if senders is None else Cohort.of(senders, self.population)
         with self._store.transaction():
             self.refresh()
-            quoted = self._reserved.get(reservation)
+            quoted = self._state.reserved.get(reservation)
             if quoted is None:
                 raise LedgerError(f"reservation {reservation} does not exist: reserve before releasing")
             if sent is not None and not np.all(quoted.participants.contains(sent.ids())):
                 raise LedgerError(f"reservation {reservation} is settled with clients that it did not name")
             _refuse_dearer(quoted.charges, realised, reservation)
-            current, rows = self._entries[reservation], []
+            current, rows = self._state.entries[reservation], []
             if current.settled:
                 if not quoted.repeatable:
                     raise LedgerError(f"reservation {reservation} was settled before: reserve every release anew")
@@ -241,7 +227,7 @@ class Ledger:
                 reservation = rows[0].seq
             rows.append(self._store.append(lambda seq: settle_row(seq, reservation, realised, sent, digest)))
         for row in rows:
-            self._replay(row)
+            self._state.replay(row)
 
     def affordable(
         self,
@@ -276,8 +262,12 @@ class Ledger:
         return Affordable(~(barred | capped), barred, capped & ~barred)
 
     def book(self, guarantee: Guarantee) -> Book:
-        """Returns the book of one guarantee (empty when it was never charged)."""
-        return self._books.get(guarantee) or Book(guarantee, self.population)
+        """Returns the book of one guarantee: everything charged to it, or to a promise from which it follows."""
+        return self._state.book(guarantee)
+
+    def unpromised(self, guarantee: Guarantee) -> tuple[BoolArray, str]:
+        """Returns which clients took part in releases that promised nothing of this kind, and in words which runs."""
+        return self._state.unpromised(guarantee)
 
     def verify(self) -> None:
         """Checks the chain, and recomputes every cost that the ledger wrote down from its events.
@@ -298,9 +288,9 @@ class Ledger:
 
     def refresh(self) -> None:
         """Reads what other processes have written since."""
-        for row in self._store.rows(self._seen, self._until):
+        for row in self._store.rows(self._state.seen, self._until):
             with _readable(self.path, row.seq):
-                self._replay(row)
+                self._state.replay(row)
 
     def close(self) -> None:
         """Closes the file."""
@@ -314,12 +304,6 @@ class Ledger:
     ) -> None:
         self.close()
 
-    def _repeated(self, entry: Entry) -> int | None:
-        for seq in self._by_round.get((entry.run, entry.round_), []):
-            if self._reserved[seq].repeatable and self._reserved[seq].same_release(entry):
-                return seq
-        return None
-
     def _totals(self, charges: Sequence[Charge]) -> Iterator[tuple[Guarantee, DpEvent, bool]]:
         """Yields each guarantee with all of its charges as one event, and whether coins decide who can pay it."""
         for guarantee in dict.fromkeys(charge.guarantee for charge in charges):
@@ -327,36 +311,6 @@ class Ledger:
             event = mine[0].event if len(mine) == 1 else ComposedDpEvent(tuple(charge.event for charge in mine))
             by_coins = any(charge.payers == "participants" for charge in mine)
             yield guarantee, event, by_coins or self.book(guarantee).by_participation
-
-    def _replay(self, row: Row) -> None:
-        if row.kind == "reserve":
-            entry = read_reserve(row, self.population)
-            self._reserved[row.seq] = entry
-            self._by_round.setdefault((entry.run, entry.round_), []).append(row.seq)
-            self._enter(entry)
-        elif row.kind == "settle":
-            body = json.loads(row.body)
-            quoted = self._reserved[body["reservation"]]
-            self._withdraw(self._entries[quoted.seq])
-            sent = quoted.participants if row.cohort is None else Cohort.unpack(row.cohort, self.population)
-            charges = tuple(map(charge_of, body["charges"]))
-            self._enter(replace(quoted, participants=sent, charges=charges, settled=True, digest=body["digest"]))
-        self._seen = row.seq
-
-    def _enter(self, entry: Entry) -> None:
-        self._entries[entry.seq] = entry
-        for charge in entry.charges:
-            book = self._books[charge.guarantee] = self.book(charge.guarantee)
-            everyone = charge.payers == "eligible"
-            book.add(entry.seq, Payment(charge.event, entry.excluded if everyone else entry.participants, everyone))
-        if entry.charges:
-            self._participations[entry.participants.ids()] += 1
-
-    def _withdraw(self, entry: Entry) -> None:
-        for charge in entry.charges:
-            self._books[charge.guarantee].remove(entry.seq)
-        if entry.charges:
-            self._participations[entry.participants.ids()] -= 1
 
     def _require(self, federation: str | None, population: int | None) -> None:
         if federation is not None and federation != self.federation:
