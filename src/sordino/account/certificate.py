@@ -196,7 +196,8 @@ def _assure(
     lost, why = ledger.unpromised(guarantee)
     if why:
         client, prices = int(np.argmax(lost)), np.where(lost, np.inf, prices)
-        curve = Curve(curve.accountant, lambda delta: math.inf, lambda epsilon: 1.0, reason=why)
+        words = "; ".join(filter(None, [curve.reason, why]))
+        curve = Curve(curve.accountant, lambda delta: math.inf, lambda epsilon: 1.0, reason=words)
     worst = curve.epsilon(delta)
     limits = budget.limits(ledger.population) if budget else None
     return Assurance(
