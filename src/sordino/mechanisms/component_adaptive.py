@@ -1,6 +1,6 @@
 """component_adaptive: more noise where the model moves far, less where it hardly moves.
 
-Xue, Xue, Zhu, Luo, Zhang, Sun, Lu (2023), "Differentially Private Federated Learning with an Adaptive Noise Mechanism".
+Xue, Xue, Zhu, Luo, Zhang, Sun, Lu, "Differentially Private Federated Learning with an Adaptive Noise Mechanism".
 Unit client. Trust local (as printed), or distributed, or central; adjacency zero_out, or replace on request.
 
 **Certified.** *Proof.* (1) The scales s of a round are made from released means and public noise levels alone

@@ -1,6 +1,6 @@
 """fed_cad: a client's noise reuses part of its last noise, because its updates change little from one to the next.
 
-Zhu, Chang, Liang, Zhu, Xu (2024), "Fed-CAD: Federated Learning with Correlation-aware Adaptive Local Differential
+Zhu, Chang, Liang, Zhu, Xu, "Fed-CAD: Federated Learning with Correlation-aware Adaptive Local Differential
 Privacy". Unit client, trust local, adjacency zero_out (or replace).
 
 **Certified.** *Proof.* With ‖u_t‖ ≤ C and ‖u_t − u_{t−1}‖ ≤ D·C (`bound/near.py`), the innovation y_t − r_t·y_{t−1}
