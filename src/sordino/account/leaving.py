@@ -2,8 +2,8 @@
 
 A client that has used up its own budget is left out, and that costs an outsider's guarantee nothing
 (docs/accounting.md, "Leaving clients out"). But a run that *ends* when fewer than `minimum` clients can still pay ends
-at a moment that depends on coins. Unless enough others are left, one client's coins can decide it; the chance of that is
-added to δ.
+at a moment that depends on coins. Unless enough others are left, one client's coins can decide it; the chance of that
+is added to δ.
 """
 
 from __future__ import annotations
