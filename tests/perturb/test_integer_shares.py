@@ -1,6 +1,7 @@
 """Skellam shares in integers: exactly the noise that is charged, on the sum of rounded rows, whoever drops out."""
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sordino.errors import ProtocolError, RecipeError, SordinoError
 from sordino.events import PoissonSampledDpEvent, Skellam
 from sordino.mechanism import Vanished, scalar
 from sordino.perturb.integer_shares import IntegerShares
+from sordino.randomness import Streams
 from sordino.stages import Bounded
 
 WIDTH, CLIP, Z = 3000, 0.5, 2.0
@@ -97,6 +99,26 @@ def test_every_draw_is_fresh_and_repeats_by_seed(make_turn):
     assert torch.equal(part.shield(bounded(np.arange(4)), turn).rows, message.rows)
     assert np.array_equal(part.reveal(replace(message), np.arange(4), turn).numpy(), revealed)
     assert np.abs(np.corrcoef(revealed) - np.eye(4)).max() < 0.1
+
+
+class Spy(Streams):
+    """Keyed streams that remember which were opened."""
+
+    opened: ClassVar[list[tuple[str, int, int]]] = []
+
+    def generator(self, purpose, round_=0, client=-1):
+        self.opened.append((purpose, round_, client))
+        return super().generator(purpose, round_, client)
+
+
+def test_rounding_noise_and_splitting_never_share_a_stream(make_turn):
+    Spy.opened.clear()
+    part = IntegerShares(GRID, tolerance=0.5)
+    for round_ in (1, 2):
+        turn = replace(make_turn(round_, width=WIDTH, cohort=4, **KNOBS), randomness=Spy(0))
+        part.reveal(part.shield(bounded(np.arange(4)), turn), np.arange(4), turn)
+    assert len(Spy.opened) == len(set(Spy.opened)) == 2 * 4 * 3
+    assert {(round_, client) for _, round_, client in Spy.opened} == {(r, c) for r in (1, 2) for c in range(4)}
 
 
 def test_a_client_alone_sends_the_same_row_as_in_a_chunk(make_turn):
