@@ -87,3 +87,13 @@ def test_scales_depend_on_released_values_alone_and_inputs_are_left_alone(make_t
     first, second = (adapter.adapt(turn, released, {"loss": loss}) for loss in (1.0, 2.0))
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert all(torch.equal(knobs[name], kept[name]) for name in knobs)
+
+
+def test_noise_of_the_expected_size_counts_as_no_movement_whatever_the_scales_were(make_turn):
+    """Otherwise a scale would keep itself up: large scale, large noise, large movement."""
+    adapter = Movement(WIDTH, 1.0, 1.0, "equal", decay=0.0)
+    uneven = torch.cat([torch.full((WIDTH // 2,), 0.2), torch.full((WIDTH // 2,), 1.8)])
+    turn = replace(make_turn(width=WIDTH), knobs={**adapter.start(), "scales": uneven})
+    size = float(uneven.square().mean().sqrt())
+    scales = adapter.adapt(turn, Released(uneven * 0.3, 0.3 * size), {})["scales"]
+    assert torch.allclose(scales, torch.ones(WIDTH), atol=1e-3)

@@ -72,3 +72,13 @@ def test_it_changes_nothing_that_it_was_given(make_turn):
     assert torch.equal(rows, kept)
     assert torch.equal(turn.knobs["scales"], scales)
     assert torch.equal(first.rows, ScaledClip("box").bound(update(rows), turn).rows)
+
+
+def test_the_box_cuts_each_component_by_itself(make_turn):
+    turn = with_scales(make_turn(clip_norm=0.7), torch.tensor([0.1, 0.5, 1.0, 2.0, 0.3, 1.5]))
+    threshold = 0.7 * turn.knobs["amplitude"] / WIDTH**0.5
+    rows = torch.zeros(1, WIDTH)
+    rows[0, 1], rows[0, 3] = 1e6, -float("inf")
+    got = ScaledClip("box").bound(update(rows), turn).rows[0] * turn.knobs["scales"]
+    expected = torch.tensor([0, float(threshold[1]), 0, -float(threshold[3]), 0, 0])
+    assert torch.allclose(got, expected, rtol=1e-5)

@@ -51,8 +51,15 @@ def test_the_ledger_equals_the_schedule_and_the_budget_is_met_to_a_millionth(the
 
 
 def test_the_accountant_prices_the_whole_schedule_under_sampling_too():
+    # whoever could be selected pays for every round, however seldom it takes part
     mechanism = cast(
-        NAME, "mechanism.trust=central", "select.kind=poisson", "select.rate=0.1", "run.rounds=2", "budget.epsilon=1"
+        NAME,
+        "mechanism.trust=central",
+        "select.kind=poisson",
+        "select.rate=0.1",
+        "run.rounds=2",
+        "budget.epsilon=1",
+        "budget.participations=1",
     ).mechanism
     level = float(mechanism.adapter.start()["noise_multiplier"])
     plan = history([level * relative(1.05, m) for m in range(1, 3)], rate=0.1)
@@ -98,6 +105,7 @@ def test_refinement_ends_early_and_stays_within_the_budget(more, tmp_path):
     for entry in outcome.certificate.entries:
         if entry.status == "certified":
             assert entry.epsilon <= 8
+            assert "filter" in entry.accountant
     with charged(tmp_path / "run") as ledger:
         for guarantee in ledger.guarantees:
             spent = ledger.book(guarantee).prices(1e-5, "rdp").epsilon
