@@ -215,7 +215,7 @@ def test_books_agree_with_lists(tmp_path_factory, rounds):
 
 @pytest.mark.parametrize("event", [GaussianDpEvent, lambda z: PoissonSampledDpEvent(0.3, GaussianDpEvent(z))])
 def test_many_different_histories_are_summed_together(tmp_path, event):
-    rng, population = np.random.default_rng(1), 60
+    rng, population = np.random.default_rng(1), 90
     with Ledger.open(tmp_path / "l.db", "f", population, create=True) as ledger:
         for number in range(40):
             charge = Charge(SERVER, event(3.0 + 0.1 * number), "participants" if number % 3 else "eligible")
@@ -229,7 +229,7 @@ def test_many_different_histories_are_summed_together(tmp_path, event):
     wanted = [
         price(history, "rdp" if accountant == "rdp" else "pld", "zero_out").epsilon(1e-5) for history in histories
     ]
-    assert len({frozenset(history.items()) for history in histories}) > 24
+    assert len({frozenset(history.items()) for history in histories}) > 48
     assert math.isinf(found.epsilon[0])
     assert np.isfinite(found.epsilon[1:]).all()
     if accountant == "rdp":
@@ -257,7 +257,7 @@ class TestCeiling:
     """The certificate's curve bounds every client, at every δ."""
 
     def build(self, tmp_path, rows):
-        ledger = Ledger.open(tmp_path / "l.db", "f", 40, create=True)
+        ledger = Ledger.open(tmp_path / "l.db", "f", 80, create=True)
         for number, (clients, event) in enumerate(rows):
             ledger.reserve("r", number, np.array(clients), [Charge(SERVER, event)])
         return ledger.book(SERVER)
@@ -275,16 +275,16 @@ class TestCeiling:
         self.check(self.build(tmp_path, rows))
 
     def test_a_chain_of_many_is_priced_by_its_longest(self, tmp_path):
-        rows = [(list(range(k, 40)), SAMPLED) for k in range(30)]
+        rows = [(list(range(k, 80)), SAMPLED) for k in range(60)]
         curve = self.check(self.build(tmp_path, rows), "rdp")
         book = Ledger.open(tmp_path / "l.db").book(SERVER)
         client, tight = book.ceiling(1e-5)
         assert tight.accountant == "pld"
-        assert client >= 29
+        assert client >= 59
         assert tight.epsilon(1e-5) < curve.epsilon(1e-5)
 
     def test_many_that_do_not_contain_each_other(self, tmp_path):
-        rows = [([k, (k + 1) % 40], PoissonSampledDpEvent(0.3, GaussianDpEvent(1 + k / 10))) for k in range(40)]
+        rows = [([k, (k + 1) % 80], PoissonSampledDpEvent(0.3, GaussianDpEvent(1 + k / 10))) for k in range(80)]
         curve = self.check(self.build(tmp_path, rows), "rdp")
         assert curve.accountant == "rdp"
 
@@ -322,6 +322,18 @@ class TestBudget:
         assert not ledger.affordable(BOTH, tight).allowed.any()
         assert ledger.affordable(BOTH, tight, within=[]).allowed.all()
         assert not ledger.affordable(BOTH, tight, within=[SERVER]).allowed.any()
+
+    def test_a_steady_schedule_is_decided_tightly_however_many_counts_there_are(self, tmp_path):
+        """Rényi sums would leave clients out too early."""
+        charge = [Charge(SERVER, SAMPLED)]
+        with Ledger.open(tmp_path / "l.db", "f", 60, create=True) as ledger:
+            for number in range(60):
+                ledger.reserve("r", number, np.arange(number, 60), charge)
+            budget = Budget(price({SAMPLED: 40}, "pld", "zero_out").epsilon(1e-5), 1e-5)
+            assert price({SAMPLED: 40}, "rdp", "zero_out").epsilon(1e-5) > budget.epsilon
+            allowed = ledger.affordable(charge, budget).allowed
+        # Client k has taken part k + 1 times.
+        assert allowed.tolist() == [count + 1 <= 40 for count in range(1, 61)]
 
     def test_two_charges_of_one_guarantee_are_added(self, ledger):
         two = price({GAUSS: 2}).epsilon(1e-5)

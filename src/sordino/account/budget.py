@@ -57,7 +57,8 @@ class Headroom:
         self, history: History, event: DpEvent, epsilon: float, delta: float, accountant: str, adjacency: Adjacency
     ) -> bool:
         """Returns whether `history` followed by `event` keeps within (ε, δ)."""
-        rest, step, done = _divide(flatten(history), flatten(event))
+        step = flatten(event)
+        rest, done = divide(flatten(history), step)
         name = (key(rest), key(step), epsilon, delta, accountant, adjacency)
         good, bad = self._known.get(name, (0, None))
         wanted = done + 1
@@ -73,9 +74,9 @@ class Headroom:
         return wanted <= good
 
 
-def _divide(history: Counter[DpEvent], step: Counter[DpEvent]) -> tuple[Counter[DpEvent], Counter[DpEvent], int]:
-    """Returns (rest, step, n) with history = rest + n·step and n as large as possible."""
+def divide(history: Counter[DpEvent], step: Counter[DpEvent]) -> tuple[Counter[DpEvent], int]:
+    """Returns (rest, n) with history = rest + n·step and n as large as possible."""
     done = min((history[leaf] // count for leaf, count in step.items()), default=0)
     rest = history.copy()
     rest.subtract({leaf: done * count for leaf, count in step.items()})
-    return +rest, step, done
+    return +rest, done

@@ -62,7 +62,7 @@ def listing(
         raise LedgerError(f"client {client} is outside the population 0 … {ledger.population - 1}")
     who = {guarantee: _payer(ledger, guarantee, client) for guarantee in ledger.guarantees}
     many = accountant == "pld" and len(ledger.entries) > _TIGHT_UP_TO
-    tight = {guarantee: "rdp" if many and not ledger.book(guarantee).plain else accountant for guarantee in who}
+    tight = {guarantee: "rdp" if many and not ledger.book(guarantee).plain() else accountant for guarantee in who}
     totals: dict[Guarantee, Counter[DpEvent]] = {guarantee: Counter() for guarantee in who}
     for entry in ledger.entries:
         for charge in entry.charges:
