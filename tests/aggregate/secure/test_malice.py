@@ -268,6 +268,14 @@ def test_our_own_keys_and_their_repetition_are_noticed(cast):
     refused(play, "share", 2, lie(play, "share", Roster(heard(play, 2, "share", Roster).entries[1:])), KeySwapped)
 
 
+def test_a_peer_that_signs_somebody_else_s_key_as_its_own_is_noticed(cast):
+    play = cast().until("share")
+    stolen = heard(play, 2, "share", Roster).entries[2].keys.share_key
+    keys = Advertise(stolen, Agreement().public, IDENTITIES[7].public)
+    signature = IDENTITIES[7].sign(fingerprint(play.terms, Kind.ADVERTISE, 7, keys.pack()))
+    refused(play, "share", 2, lie(play, "share", swapped(play, 3, keys=keys, signature=signature)), KeySwapped)
+
+
 def test_a_key_without_secrets_is_refused(cast):
     play = cast().until("share")
     keys = Advertise(bytes(32), Agreement().public, IDENTITIES[7].public)  # a point of low order

@@ -92,30 +92,25 @@ def combine(shares: Mapping[int, bytes], holders: int) -> bytes:
     present = sorted(shares)
     size = len(shares[present[0]])
     masks, total = _lanes(size // BLOCK), 0
-    spread = _spread(b"".join(shares[x] for x in present), len(present))
-    for share, weight in zip(spread, _weights(tuple(present), holders), strict=True):
+    weights, factor = _weights(tuple(present), holders)
+    for share, weight in zip(_spread(b"".join(shares[x] for x in present), len(present)), weights, strict=True):
         total ^= share * weight & masks[0]
-    return _gathered(_reduced(total, masks), size)
+    return _gathered(_times(_reduced(total, masks), factor, masks), size)
 
 
 @lru_cache(maxsize=64)
-def _weights(present: tuple[int, ...], holders: int) -> list[int]:
-    """Returns Lagrange's weights at zero, λ_x = Π m/(x + m) over the other points m that are present.
+def _weights(present: tuple[int, ...], holders: int) -> tuple[list[int], int]:
+    """Returns Lagrange's weights at zero, λ_x = Π m/(x + m) over the other points m that are present, but for a factor.
 
     They follow from those of all points: one that is missing multiplies every weight by (x + m)/m. So a few missing
-    points cost little, whichever they are.
+    points cost little, whichever they are; and the 1/m are the same for all, which makes the factor.
     """
     missing = sorted(set(range(1, holders + 1)).difference(present))
-    constant = _point(1)
+    factor, weights = _point(1), [_all_weights(holders)[x - 1] for x in present]
     for m in missing:
-        constant = _times(constant, _inverse(_point(m)), _ONE)
-    everyone, weights = _all_weights(holders), []
-    for x in present:
-        weight = _times(everyone[x - 1], constant, _ONE)
-        for m in missing:
-            weight = _times(weight, _point(x ^ m), _ONE)
-        weights.append(weight)
-    return weights
+        factor = _times(factor, _inverse(_point(m)), _ONE)
+        weights = [_times(weight, _point(x ^ m), _ONE) for x, weight in zip(present, weights, strict=True)]
+    return weights, factor
 
 
 @lru_cache(maxsize=64)
