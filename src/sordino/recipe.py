@@ -73,6 +73,7 @@ class TrainSection(Section):
     momentum: float = Field(0.9, ge=0, lt=1, description="decay of the velocity (momentum)")
     betas: tuple[float, float] = Field((0.9, 0.999), description="decays of the moments (adam)")
     decay: float = Field(0.99, ge=0, lt=1, description="decay of the second moment (rmsprop)")
+    damping: float = Field(1e-8, gt=0, description="added to the root of the second moment (adam, rmsprop)")
     batch_size: int | None = Field(None, ge=1, description="records in a local step (default: all)")
     steps: int | None = Field(None, ge=1, description="local steps a round; excludes `epochs`")
     epochs: int | None = Field(None, ge=1, description="passes over the client's records a round (default: 1)")
