@@ -134,10 +134,10 @@ def test_a_ledger_held_by_another_process_says_so(path):
 
 
 def _open_impatiently(path):
-    from sordino.account import store
+    from sordino.account import sqlite
 
-    patience, store._PATIENCE = store._PATIENCE, 0.05
+    patience, sqlite.PATIENCE = sqlite.PATIENCE, 0.05
     try:
         Ledger.open(path)
     finally:
-        store._PATIENCE = patience
+        sqlite.PATIENCE = patience

@@ -57,6 +57,31 @@ def test_the_cohort_is_the_smallest_that_is_heard():
     assert "times as long" in drowned.scenario.warning
 
 
+def test_delta_is_found():
+    found = solve(replace(KNOWN, noise_multiplier=2.0, delta=None, epsilon=1.0))
+    event = PoissonSampledDpEvent(0.1, GaussianDpEvent(2.0))
+    assert found.scenario.delta == price({event: 50}).delta(1.0)
+    assert (found.solved, found.epsilon) == ("delta", 1.0)
+
+
+def test_the_population_is_the_smallest_that_hides_the_cohort():
+    found = solve(replace(KNOWN, noise_multiplier=1.0, population=None, epsilon=2.0), "rdp")
+    assert found.epsilon <= 2.0
+    smaller = replace(found.scenario, population=int(found.scenario.population * 0.99), epsilon=None)
+    assert solve(smaller, "rdp").epsilon > 2.0
+    with pytest.raises(AccountingError, match="no population"):
+        solve(
+            replace(KNOWN, noise_multiplier=0.2, population=None, epsilon=0.1, observer="server", participations=9),
+            "rdp",
+        )
+
+
+def test_as_many_parameters_as_are_audible():
+    plan = replace(KNOWN, noise_multiplier=2.0, epsilon=None)
+    assert replace(plan, parameters=plan.audible).signal_to_noise >= 1
+    assert replace(plan, parameters=plan.audible + 1).signal_to_noise < 1 + 1e-3
+
+
 @pytest.mark.parametrize(
     ("trust", "observer", "unit"),
     [("central", "outsider", "client"), ("distributed", "server", "client"), ("local", "server", "client")],

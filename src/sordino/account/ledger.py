@@ -18,20 +18,17 @@ from typing import Self
 
 import numpy as np
 
-from sordino.account.accountant import price
 from sordino.account.book import Book
 from sordino.account.budget import Budget, Headroom
 from sordino.account.cohort import Cohort
 from sordino.account.entry import Entry, canonical, charge_of, costs_of, normal, now, reserve_row, settle_row
 from sordino.account.filter import Filter
+from sordino.account.settlement import refuse_dearer
 from sordino.account.state import State
 from sordino.account.store import Store
 from sordino.errors import AccountingError, LedgerError, LedgerTampered
 from sordino.events import Charge, ComposedDpEvent, DpEvent, Guarantee
 from sordino.types import BoolArray, IntArray
-
-_COMPARED_DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
-_SLACK = 1e-9
 
 
 @dataclass(frozen=True)
@@ -214,7 +211,7 @@ class Ledger:
                 raise LedgerError(f"reservation {reservation} does not exist: reserve before releasing")
             if sent is not None and not np.all(quoted.participants.contains(sent.ids())):
                 raise LedgerError(f"reservation {reservation} is settled with clients that it did not name")
-            _refuse_dearer(quoted.charges, realised, reservation)
+            refuse_dearer(quoted.charges, realised, reservation)
             current, rows = self._state.entries[reservation], []
             if current.settled:
                 if not quoted.repeatable:
@@ -339,24 +336,6 @@ def _readable(path: Path, seq: int) -> Iterator[None]:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, zlib.error, LedgerError, AccountingError) as error:
         raise LedgerTampered(f"ledger {path}: row {seq} cannot be read ({error}): restore it from a copy") from error
-
-
-def _refuse_dearer(quoted: Sequence[Charge], realised: Sequence[Charge], reservation: int) -> None:
-    if quoted == realised:
-        return
-    for guarantee in {charge.guarantee for charge in realised}:
-        allowed = [charge for charge in quoted if charge.guarantee == guarantee]
-        asked = [charge for charge in realised if charge.guarantee == guarantee]
-        if {charge.payers for charge in asked} - {charge.payers for charge in allowed}:
-            raise LedgerError(f"reservation {reservation} never named {guarantee}: reserve what will be released")
-        ceiling = price([charge.event for charge in allowed], adjacency=guarantee.adjacency)
-        found = price([charge.event for charge in asked], adjacency=guarantee.adjacency)
-        for delta in _COMPARED_DELTAS:
-            if found.epsilon(delta) > ceiling.epsilon(delta) + _SLACK:
-                raise LedgerError(
-                    f"reservation {reservation} allowed ε = {ceiling.epsilon(delta):.6g} at δ = {delta:g} and the "
-                    f"release cost {found.epsilon(delta):.6g}: quote the dearest release that can happen"
-                )
 
 
 def _agree(found: float | None, stated: float | None) -> bool:

@@ -30,7 +30,7 @@ class Line:
     round: int
     time: str
     settled: bool
-    clients: int
+    participants: tuple[int, ...]
     guarantee: Guarantee
     payers: str
     event: str
@@ -87,7 +87,7 @@ def _line(
         round=entry.round_,
         time=entry.time,
         settled=entry.settled,
-        clients=len(entry.participants),
+        participants=tuple(entry.participants.ids().tolist()),
         guarantee=charge.guarantee,
         payers=charge.payers,
         event=describe(charge.event),

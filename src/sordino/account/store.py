@@ -11,7 +11,6 @@ Formal guarantees:
 from __future__ import annotations
 
 import hashlib
-import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,13 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sordino.account.sqlite import connect, sentences, sync_folder
 from sordino.errors import LedgerError, LedgerTampered
 
 FORMAT = 1
 _APPLICATION = 0x534F5244
 _GENESIS = bytes(32)
-_PATIENCE = 60.0
-"""Seconds that a writer waits for another one."""
 _SCHEMA = (
     "CREATE TABLE rows (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL, "
     "cohort BLOB, excluded BLOB, hash BLOB NOT NULL) STRICT",
@@ -69,10 +67,10 @@ class Store:
         """
         if first is None and not path.is_file():
             raise LedgerError(f"ledger {path} does not exist: name the ledger file or the folder of a run")
-        with _sentences(path):
-            store = cls(path, _connect(path, create=first is not None, write=write))
+        with sentences(path):
+            store = cls(path, connect(path, create=first is not None, write=write))
         try:
-            with _sentences(path):
+            with sentences(path):
                 store._prepare(first, write=write)
         except BaseException:
             store.close()
@@ -109,12 +107,12 @@ class Store:
                     self._connection.execute(statement)
                 self._connection.execute("INSERT INTO head VALUES (1, -1, ?)", (_GENESIS,))
                 self.append(lambda seq: Row(seq, "open", first))
-        _sync_folder(self.path)
+        sync_folder(self.path)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Holds the write lock; commits durably at the end, or leaves nothing behind."""
-        with _sentences(self.path):
+        with sentences(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -136,7 +134,7 @@ class Store:
 
     def head(self) -> tuple[int, bytes]:
         """Returns the place and the hash of the last row (−1 and zeros when there is none)."""
-        with _sentences(self.path):
+        with sentences(self.path):
             found = self._connection.execute("SELECT seq, hash FROM head").fetchone()
         if found is None:
             raise LedgerTampered(f"ledger {self.path} has lost its head: restore it from a copy")
@@ -145,14 +143,14 @@ class Store:
     def rows(self, after: int = -1, until: int | None = None) -> list[Row]:
         """Returns the rows behind `after`, up to `until`, in order."""
         query = "SELECT seq, kind, body, cohort, excluded FROM rows WHERE seq > ? AND seq <= ? ORDER BY seq"
-        with _sentences(self.path):
+        with sentences(self.path):
             return [
                 Row(*found) for found in self._connection.execute(query, (after, 2**62 if until is None else until))
             ]
 
     def place(self, link: str) -> int | None:
         """Returns the row whose hash (in hex) this is, if there is one."""
-        with _sentences(self.path):
+        with sentences(self.path):
             found = self._connection.execute("SELECT seq FROM rows WHERE hash = ?", (bytes.fromhex(link),)).fetchone()
         return None if found is None else int(found[0])
 
@@ -162,7 +160,7 @@ class Store:
         Raises:
             LedgerTampered: naming the first row that was edited, removed or moved.
         """
-        with _sentences(self.path):
+        with sentences(self.path):
             if (found := self._scalar("PRAGMA integrity_check")) != "ok":
                 raise LedgerTampered(f"ledger {self.path} is damaged ({found}): restore it from a copy")
             stored = self._connection.execute("SELECT seq, kind, body, cohort, excluded, hash FROM rows ORDER BY seq")
@@ -188,52 +186,3 @@ class Store:
     def _scalar(self, statement: str) -> Any:
         found = self._connection.execute(statement).fetchone()
         return found[0] if found else None
-
-
-def _connect(path: Path, *, create: bool, write: bool) -> sqlite3.Connection:
-    mode = "rwc" if create else "rw" if write else "ro"
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}",
-        uri=True,
-        timeout=_PATIENCE,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-    if not write:
-        try:
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except sqlite3.OperationalError:
-            # A folder that cannot be written cannot hold the log's index; without a log the file itself is complete.
-            connection.close()
-            connection = sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True, isolation_level=None)
-    return connection
-
-
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path.absolute().parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-@contextmanager
-def _sentences(path: Path) -> Iterator[None]:
-    """Turns SQLite's errors into one sentence with a remedy."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        said = str(error)
-        if "full" in said:
-            raise LedgerError(
-                f"ledger {path} cannot grow, the disk is full: nothing was released, free some space"
-            ) from error
-        if "readonly" in said or "unable to open" in said:
-            raise LedgerError(
-                f"ledger {path} cannot be written: nothing was released, check the permissions"
-            ) from error
-        if "locked" in said:
-            raise LedgerError(f"ledger {path} is held by another process: wait for it to end and try again") from error
-        if "malformed" in said or "not a database" in said:
-            raise LedgerTampered(f"ledger {path} is damaged ({said}): restore it from a copy") from error
-        raise LedgerError(f"ledger {path} failed ({said}): nothing was released, check the disk") from error

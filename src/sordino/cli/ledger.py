@@ -90,8 +90,12 @@ def _table(lines: list[Line]) -> Table:
     for column in ("ε alone", f"sum, client {first.client}"):
         table.add_column(column, justify="right")
     for line in lines:
-        who = "the eligible" if line.payers == "eligible" else f"{line.clients} clients"
+        who = "the eligible" if line.payers == "eligible" else _who(line.participants)
         place = f"{line.row}" if line.settled else f"{line.row} (open)"
         cells = (place, *([line.run] if many else []), str(line.round), who, line.event)
         table.add_row(*cells, number(line.cost), number(line.cumulative))
     return table
+
+
+def _who(clients: tuple[int, ...]) -> str:
+    return f"{len(clients)} clients" if len(clients) > 6 else ", ".join(map(str, clients)) or "nobody"

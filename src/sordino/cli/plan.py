@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def plan(
-    population: Annotated[int, typer.Option(help="clients of the federation")] = 1000,
+    population: Annotated[int | None, typer.Option(help="clients of the federation (default: the cohort)")] = None,
     cohort: Annotated[int | None, typer.Option(help="expected clients of one round")] = None,
     rounds: Annotated[int | None, typer.Option(help="releases")] = None,
     epsilon: Annotated[float | None, typer.Option(help="budget")] = None,
-    delta: Annotated[float, typer.Option(help="budget")] = 1e-5,
+    delta: Annotated[float | None, typer.Option(help="budget (1e-5, unless it is what is left open)")] = None,
     noise_multiplier: Annotated[float | None, typer.Option(help="noise stddev over sensitivity")] = None,
     dropout: Annotated[float, typer.Option(help="share of a cohort whose message does not arrive")] = 0.0,
     clip_norm: Annotated[float, typer.Option(help="L2 bound on one contribution")] = 1.0,
@@ -58,13 +58,14 @@ def plan(
 
         if epsilon is None:
             raise AccountingError("--epsilon is missing: the bound depends on the budget")
+        users = population if population is not None else 100
         problem = Convergence(
             iterations=iterations,
-            clients=population,
-            cohort=cohort if cohort is not None else max(1, population // 10),
+            clients=users,
+            cohort=cohort if cohort is not None else max(1, users // 10),
             theta=theta,
             epsilon=epsilon,
-            delta=delta,
+            delta=1e-3 if delta is None else delta,
             sensitivity=sensitivity,
             learning_rate=learning_rate,
             smoothness=smoothness,
@@ -84,9 +85,12 @@ def plan(
     ):
         if value not in known:
             raise AccountingError(f"--{name} {value!r} is unknown: choose one of {', '.join(known)}")
+    if population is None and None in (epsilon, noise_multiplier, rounds):
+        population = cohort  # nothing is said about others to hide among: everybody takes part
+    given = (epsilon, noise_multiplier, rounds, cohort, population)
     scenario = Scenario(
         population=population,
-        delta=delta,
+        delta=1e-5 if delta is None and None in given else delta,
         cohort=cohort,
         rounds=rounds,
         noise_multiplier=noise_multiplier,
@@ -122,14 +126,19 @@ def _trade_off(found: Plan) -> list[Scenario]:
     rounds, cohort = known.rounds or 1, known.cohort or 1
     many = sorted({max(1, rounds // 4), max(1, rounds // 2), rounds, rounds * 2, rounds * 4})
     sizes = sorted(
-        {max(1, cohort // 4), max(1, cohort // 2), cohort, *(min(known.population, cohort * k) for k in (2, 4))}
+        {
+            max(1, cohort // 4),
+            max(1, cohort // 2),
+            cohort,
+            *(min(known.population or cohort, cohort * k) for k in (2, 4)),
+        }
     )
     return trade_off(known, many, sizes)
 
 
 def _record(found: Plan, grid: list[Scenario]) -> dict[str, Any]:
     def numbers(scenario: Scenario) -> dict[str, Any]:
-        return {"stddev": scenario.stddev, "signal_to_noise": scenario.signal_to_noise}
+        return {"stddev": scenario.stddev, "signal_to_noise": scenario.signal_to_noise, "audible": scenario.audible}
 
     keep = ("rounds", "cohort", "noise_multiplier")
     table = [{name: getattr(s, name) for name in keep} | numbers(s) for s in grid]
@@ -158,7 +167,7 @@ def _show(found: Plan, grid: list[Scenario]) -> None:
     )
     console.print(
         f"noise on each coordinate of the released mean: {told.stddev:.4g}; signal to noise {told.signal_to_noise:.3g} "
-        f"over {told.parameters} parameters"
+        f"over {told.parameters} parameters (1 at {told.audible} parameters)"
     )
     for words in (found.note, told.warning and f"[bold yellow]warning:[/] {told.warning}"):
         if words:
