@@ -1,15 +1,16 @@
-"""Randomness for a crowd: many trials in one call, each client's draws its own, and equal names equal draws."""
+"""Randomness and memory for a crowd: what streams and stores promise, for a hundred thousand clients in one call."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sordino.randomness import SERVER, Streams
-from sordino.types import FloatArray, IntArray
+from sordino.store import ClientStore
+from sordino.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -46,3 +47,34 @@ class CrowdStreams:
         self, purpose: str, round_: int, clients: IntArray, sizes: IntArray, turns: IntArray | int = 0
     ) -> IntArray:
         return Streams(self.seed).orders(purpose, round_, clients, sizes, turns)
+
+
+@dataclass
+class CrowdStore(ClientStore):
+    """A client store as one array by client id: what is written counts from the next commit on."""
+
+    _kept: Tensor = field(default_factory=lambda: torch.empty(0, 0))
+    _known: BoolArray = field(default_factory=lambda: np.empty(0, bool))
+    _written: list[tuple[IntArray, Tensor]] = field(default_factory=list)
+
+    def read(self, clients: IntArray) -> tuple[Tensor, BoolArray]:
+        if not len(self._known):
+            return torch.zeros(len(clients), self.width), np.zeros(len(clients), bool)
+        return self._kept[torch.from_numpy(clients)], self._known[clients]
+
+    def write(self, clients: IntArray, rows: Tensor) -> None:
+        self.width = int(rows.shape[1])
+        self._written.append((clients, rows))
+
+    def commit(self) -> dict[int, int]:
+        for clients, rows in self._written:
+            room = int(clients.max()) + 1
+            if room > len(self._known):
+                self._known = np.concatenate([self._known, np.zeros(room - len(self._known), bool)])
+                kept = torch.zeros(room, self.width)
+                kept[: len(self._kept)] = self._kept if len(self._kept) else kept[:0]
+                self._kept = kept
+            self._kept[torch.from_numpy(clients)] = rows.to(torch.float32)
+            self._known[clients] = True
+        self._written.clear()
+        return {}

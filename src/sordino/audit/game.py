@@ -7,7 +7,7 @@ What can be vectorised neither way is played *one by one*. The parts are those o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -15,17 +15,18 @@ import torch
 from torch import Tensor
 
 from sordino.aggregate.plain import PlainSum
-from sordino.audit.attack import Attack, Path, raw
-from sordino.audit.crowd import CrowdStreams
+from sordino.audit.attack import Attack, Path
+from sordino.audit.crowd import CrowdStore, CrowdStreams
+from sordino.audit.inputs import contributions, presummed, sums_in_training
 from sordino.audit.release import Fold, release
-from sordino.audit.scene import CLIENTS, RECORDS, Scene
+from sordino.audit.scene import Scene
 from sordino.audit.statistic import Views
 from sordino.events import Guarantee
 from sordino.mechanism import Turn
 from sordino.perturb.laplace import LocalLaplace
 from sordino.perturb.quantile import QuantileGaussian
 from sordino.randomness import Streams
-from sordino.stages import Bounded, Shielded, Update
+from sordino.stages import Bounded, Shielded
 from sordino.store import ClientStore
 from sordino.types import BoolArray, FloatArray, IntArray
 
@@ -43,6 +44,8 @@ class Game:
     guarantee: Guarantee
     path: Path
     attack: Attack
+    _trained: dict[tuple[int, int, bool], Bounded] = field(default_factory=dict, repr=False, compare=False)
+    """Sums that training made: they are the same in every trial, since noise comes after them."""
 
     @property
     def way(self) -> Way:
@@ -65,53 +68,72 @@ class Game:
         return Views(np.concatenate([p.main for p in parts]), np.concatenate([p.rest for p in parts]))
 
     def _play(self, present: bool, trials: int, seed: int) -> Views:
-        away = not present and self.guarantee.unit == "client" and self.guarantee.adjacency == "add_remove"
-        roles = np.arange(int(away), 2 if self._reads_messages else CLIENTS)
-        clients = (np.arange(trials)[:, None] * CLIENTS + roles).ravel()
-        fold = Fold(trials, roles) if self.way == "fold" else None
         randomness = Streams(seed) if self.way == "one by one" else CrowdStreams(seed)
-        narrow, wide, main = ClientStore(), ClientStore(), list[FloatArray]()
+        narrow, wide, main = CrowdStore(), CrowdStore(), list[FloatArray]()
         rest = [np.empty((trials, 0))]
         for at, knobs in enumerate(self.path.knobs):
-            turn = Turn(at + 1, torch.zeros(self.scene.width), knobs, randomness, narrow, clients)
-            bounded = self.scene.mechanism.bounder.bound(self._update(turn, at, present, roles), turn)
-            seen = self._seen(turn, bounded, trials, fold, wide)
+            turn = Turn(at + 1, torch.zeros(self.scene.width), knobs, randomness, narrow)
+            seen = self._round(turn, at, present, trials, wide)
             main.append(seen[0])
             rest += [np.asarray(part).reshape(trials, -1) for part in seen[1:]]
             narrow.commit()
             wide.commit()
         return Views(np.stack(main, axis=1), np.concatenate(rest, axis=1))
 
-    def _update(self, turn: Turn, at: int, present: bool, roles: IntArray) -> Update:
-        """Returns the raw updates of the whole crowd, trial by trial."""
+    def _round(self, turn: Turn, at: int, present: bool, trials: int, wide: ClientStore) -> list[FloatArray]:
+        """Returns what one round shows, one row a trial."""
+        picked = self._picked(turn, at, present, trials)
+        everybody = np.arange(2 if self._reads_messages else self.scene.clients)
+        roles = everybody if picked.any() else everybody[1:]
+        crowd = (np.arange(trials)[:, None] * self.scene.clients + roles).ravel()
+        turn = replace(turn, cohort=crowd)
+        fold = Fold(trials, roles) if self.way == "fold" else None
+        if sums_in_training(self.scene):
+            bounded = self._summed(turn, roles, present, picked)
+        else:
+            bounded = self._crowd(turn, at, present, roles, picked)
+            bounded = fold.bounded(bounded) if fold else bounded
+        return self._seen(fold.turn(turn, wide) if fold else turn, bounded, trials)
+
+    def _summed(self, turn: Turn, roles: IntArray, present: bool, picked: BoolArray) -> Bounded:
+        """Returns the clipped sums of all trials, side by side: with the target's record, or without."""
+        sums = []
+        for loud in (False, present):
+            name = (turn.round_, len(roles), loud)
+            if name not in self._trained:
+                self._trained[name] = presummed(self.scene, turn, roles, loud, self.attack.loudness)
+            sums.append(self._trained[name])
+        rows = torch.where(torch.from_numpy(picked)[:, None], sums[1].rows, sums[0].rows)
+        return replace(sums[int(picked.any())], rows=rows.reshape(1, -1))
+
+    def _picked(self, turn: Turn, at: int, present: bool, trials: int) -> BoolArray:
+        """Returns in which trials the target takes part: by a coin where the price counts on one, else in all."""
+        everywhere = np.ones(trials, bool)
+        if self.guarantee.unit == "client" and self.guarantee.adjacency == "add_remove" and not present:
+            return ~everywhere
+        if self.path.charges(self.guarantee)[at].payers != "eligible":
+            return everywhere
+        return np.isin(np.arange(trials), self.scene.mechanism.selector.select(turn, everywhere), assume_unique=True)
+
+    def _crowd(self, turn: Turn, at: int, present: bool, roles: IntArray, picked: BoolArray) -> Bounded:
+        """Returns everybody's bounded contributions, trial by trial."""
         absent = -1.0 if self.guarantee.adjacency == "replace" else 0.0
         factor = self.attack.pattern[at] * (1.0 if present else absent)
         # a factor of zero means zero, also for rows that are not finite
         chosen = self.attack.row * factor if factor else torch.zeros_like(self.attack.row)
-        each = torch.stack([self.attack.others if role else chosen for role in roles])
-        rows = each.repeat(len(turn.cohort) // len(roles), 1)
-        target = np.tile(roles == 0, len(rows) // len(roles))
-        if self.path.charges(self.guarantee)[at].payers == "eligible":
-            rows[torch.from_numpy(target & ~self._selected(turn))] = 0.0
-        sizes = np.where(target, self.attack.size, RECORDS)
-        return raw(self.scene, turn, rows, sizes, target & present)
+        rows = torch.stack([self.attack.others if role else chosen for role in roles]).repeat(len(picked), 1)
+        target = np.tile(roles == 0, len(picked))
+        if not picked.all():
+            rows[torch.from_numpy(target & ~np.repeat(picked, len(roles)))] = 0.0
+        sizes = np.where(target, self.attack.size or self.scene.records, self.scene.records)
+        return contributions(self.scene, turn, rows, target & present, sizes, self.attack.loudness)
 
-    def _selected(self, turn: Turn) -> BoolArray:
-        """Returns who takes part, where the price counts on coins that the observer does not see."""
-        everyone = np.ones(len(turn.cohort), bool)
-        chosen = self.scene.mechanism.selector.select(turn, everyone)
-        return np.isin(np.arange(len(everyone)), chosen, assume_unique=True)
-
-    def _seen(
-        self, turn: Turn, bounded: Bounded, trials: int, fold: Fold | None, wide: ClientStore
-    ) -> list[FloatArray]:
-        """Returns what one round shows, one row a trial: the release itself first, then all the rest."""
+    def _seen(self, turn: Turn, bounded: Bounded, trials: int) -> list[FloatArray]:
+        """Returns what the observer sees of a release: the release itself first, then all the rest."""
         mechanism, width = self.scene.mechanism, self.scene.width
-        if fold is not None:
-            turn, bounded = fold.turn(turn, wide), fold.bounded(bounded)
         if self._reads_messages:
-            return _messages(mechanism.perturber.shield(bounded, turn), trials, fold is not None)
-        seen = release(mechanism, turn, bounded, self.attack.vanished)
+            return _messages(mechanism.perturber.shield(bounded, turn), trials, self.way == "fold")
+        seen = release(mechanism, turn, bounded, self.attack.vanished(self.scene.clients))
         if self.guarantee.observer == "outsider":
             sides = [np.asarray(side.numpy()) for name, side in seen.released.side.items() if name not in _DERIVED]
             return [np.asarray(seen.released.mean).reshape(trials, width), *sides]

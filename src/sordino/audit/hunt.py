@@ -11,15 +11,16 @@ import torch
 
 from sordino.audit.attack import Attack, Path
 from sordino.audit.game import Game
-from sordino.audit.scene import CLIENTS, RECORDS, Scene
+from sordino.audit.scene import Scene
 from sordino.audit.statistic import separation
-from sordino.events import Guarantee
+from sordino.errors import SordinoError
+from sordino.events import Guarantee, Unbounded
 
 Change = dict[str, Any]
 """Fields of an attack, and what to try for them."""
 
 _PILOT = {"crowd": 4000, "fold": 4000, "one by one": 150}
-_NOTICEABLE = 1.03
+_NOTICEABLE = 1.05
 """How much further apart the worlds must be before an attack is preferred to a simpler one."""
 _ALL_PATTERNS = 4
 """Rounds up to which every pattern of +1, 0 and −1 is tried."""
@@ -28,12 +29,14 @@ _ALL_PATTERNS = 4
 def hunt(scene: Scene, guarantee: Guarantee, path: Path, seed: int) -> Attack:
     """Returns the attack that sets the two worlds furthest apart, found one kind of choice at a time.
 
-    Worlds are played with the same randomness, so what an attack changes is seen almost without noise.
+    Worlds are played with the same randomness, so what an attack changes is seen almost without noise. Where nothing is
+    promised there is nothing to search for: an ordinary update is input enough.
     """
     along = torch.eye(scene.width)[0] * _norm(path)
     best = Attack(along, (1.0,) * scene.rounds, -along)
-    kinds = [_who(scene)] if scene.mechanism.unit == "record" else [_who(scene), _what(scene, path), _when(scene)]
-    for kind in kinds:
+    bounded = not any(isinstance(charge.event, Unbounded) for charge in path.charges(guarantee))
+    inputs = [_loud()] if scene.trained else [_what(scene, path), _when(scene)]
+    for kind in (_who(scene), *(inputs if bounded else [])):
         best = _furthest(Game(scene, guarantee, path, best), list(kind), seed)
     return best
 
@@ -46,8 +49,11 @@ def _furthest(game: Game, changes: list[Change], seed: int) -> Attack:
     apart = separation(game.views(False, trials, seed), game.views(True, trials, seed))
     for change in changes:
         attack = replace(game.attack, **change)
-        other = replace(game, attack=attack)
-        found = separation(other.views(False, trials, seed), other.views(True, trials, seed))
+        other = Game(game.scene, game.guarantee, game.path, attack)
+        try:
+            found = separation(other.views(False, trials, seed), other.views(True, trials, seed))
+        except SordinoError:
+            continue  # the mechanism refuses such inputs, and releases nothing
         if found > apart * _NOTICEABLE:
             best, apart = attack, found
     return best
@@ -59,9 +65,10 @@ def _norm(path: Path) -> float:
 
 def _who(scene: Scene) -> Iterator[Change]:
     """Others that vanish, as many as a round accepts: before they send, before they reveal, or some of each."""
-    lost = int(CLIENTS * (getattr(scene.mechanism.aggregator, "tolerance", None) or 0.0) + 1e-9)
+    tolerance = getattr(scene.mechanism.aggregator, "tolerance", None) or 0.0
+    lost = int((scene.clients - 1) * tolerance + 1e-9)  # one world may have a client less
     for silent, stuck in itertools.product(range(lost + 1), repeat=2):
-        if 0 < silent + stuck <= min(lost, CLIENTS - 1):
+        if 0 < silent + stuck <= min(lost, scene.clients - 1):
             yield {"silent": silent, "stuck": stuck}
 
 
@@ -73,7 +80,12 @@ def _what(scene: Scene, path: Path) -> Iterator[Change]:
             yield {"row": direction * size * _norm(path)}
     for value in (float("nan"), float("inf")):
         yield {"row": torch.where(axes[-1] > 0, value, axes[0] * 1e3 * _norm(path))}
-    yield {"row": axes[0] * _norm(path), "size": 1000 * RECORDS}
+    yield {"row": axes[0] * _norm(path), "size": 1000 * scene.records}
+
+
+def _loud() -> Iterator[Change]:
+    """Records with gradients so large that clipping them might overflow, or not finite."""
+    yield from ({"loudness": value} for value in (1e12, 1e30, float("nan")))
 
 
 def _when(scene: Scene) -> Iterator[Change]:

@@ -12,13 +12,15 @@ from torch import Tensor, nn
 from sordino import recipe as recipes
 from sordino.assemble import assemble
 from sordino.data.federation import ClientData, Federation
+from sordino.data.partition import Table
 from sordino.mechanism import Mechanism
 from sordino.recipe import Recipe
+from sordino.train.local import SummedSteps
 from sordino.train.trainer import Trainer
 from sordino.types import BoolArray, IntArray
 
 CLIENTS = 4
-"""Clients of the tiny federation: the one under attack, and three that the adversary knows."""
+"""Clients of the tiny federation: the one under attack, and others that the adversary knows."""
 RECORDS = 2
 """Records of each client."""
 
@@ -34,33 +36,50 @@ class Scene:
     rounds: int
     delta: float
 
+    @property
+    def clients(self) -> int:
+        """Number of clients."""
+        return self.federation.population
 
-def stage(name: str, mode: str = "certified", settings: Sequence[str] = ()) -> Scene:
+    @property
+    def records(self) -> int:
+        """Records of each client."""
+        return int(self.federation.sizes()[0])
+
+    @property
+    def trained(self) -> bool:
+        """Whether contributions are computed from records by real training; else the adversary sends what it likes."""
+        return self.mechanism.unit == "record" or isinstance(self.mechanism.local, SummedSteps)
+
+
+def stage(
+    name: str, mode: str = "certified", settings: Sequence[str] = (), clients: int = CLIENTS, records: int = RECORDS
+) -> Scene:
     """Returns the scene of a mechanism by name; `section.field=value` settings come on top (one round by default)."""
     own = [f"mechanism.name={name}", f"mechanism.mode={mode}", "run.rounds=1"]
-    return of_recipe(recipes.read(None, [*own, *settings]))
+    return of_recipe(recipes.read(None, [*own, *settings]), clients, records)
 
 
-def of_recipe(recipe: Recipe) -> Scene:
+def of_recipe(recipe: Recipe, clients: int = CLIENTS, records: int = RECORDS) -> Scene:
     """Returns the scene of a recipe's mechanism; its data and its model make way for the smallest there are."""
     model = nn.Sequential(nn.Flatten(), nn.Linear(1, 2))
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
-    owners = np.repeat(np.arange(CLIENTS), RECORDS)
-    x, y = torch.zeros(len(owners), 1), np.tile([0, 1], CLIENTS * RECORDS // 2)
-    federation = Federation.of(x, y, clients=owners, test=None, classes=2, name="audit")
+    total = clients * records
+    deal = Table(np.arange(0, total + 1, records), np.arange(total))
+    x, y = torch.zeros(total, 1), torch.arange(total) % 2
+    federation = Federation("audit", x, y, x[:0], y[:0], classes=2, partition=deal)
     cast = assemble(recipe, model, federation)
-    trainer = Trainer(model, _steep, cast.trainer.settings, "loop", None, cast.mechanism.after_step)
+    trainer = Trainer(model, _steep, cast.trainer.settings, "batched", None, cast.mechanism.after_step)
     return Scene(cast.mechanism, trainer, federation, cast.layout.width, recipe.run.rounds, recipe.budget.delta)
 
 
-def records(clients: IntArray, loud: BoolArray) -> ClientData:
+def records_of(clients: IntArray, loud: BoolArray, loudness: float = 1.0) -> ClientData:
     """Returns records for a crowd: blank ones for everybody, and one with a huge gradient where `loud` is set."""
-    sizes = RECORDS + loud.astype(np.int64)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    offsets = np.concatenate([[0], np.cumsum(RECORDS + loud.astype(np.int64))])
     x, y = torch.zeros(int(offsets[-1]), 1), torch.ones(int(offsets[-1]), dtype=torch.int64)
     last = torch.from_numpy(offsets[1:][loud] - 1)
-    x[last], y[last] = 1.0, 0
+    x[last], y[last] = loudness, 0
     return ClientData(clients, offsets, x, y)
 
 

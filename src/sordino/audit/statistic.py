@@ -21,6 +21,7 @@ from sordino.types import FloatArray
 _RIDGE = 1e-12
 """Variances below this share of the largest are rounding errors."""
 _FAINT = 1e-6
+_LARGEST = 1e15
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,9 @@ class Views:
 
     @property
     def rows(self) -> FloatArray:
-        """Everything, one row a trial."""
-        return np.concatenate([self.main.reshape(len(self.main), -1), self.rest], axis=1)
+        """Everything, one row a trial; what is not finite is as large as numbers get here."""
+        rows = np.concatenate([self.main.reshape(len(self.main), -1), self.rest], axis=1, dtype=np.float64)
+        return np.clip(np.nan_to_num(rows, nan=_LARGEST), -_LARGEST, _LARGEST)
 
 
 class Statistic(Protocol):
@@ -129,7 +131,7 @@ class Discriminant:
     @classmethod
     def fit(cls, without: Views, with_: Views, quadratic: bool) -> Discriminant:
         """Learns the test from pilot trials of both worlds."""
-        rows = [views.rows.astype(np.float64) for views in (without, with_)]
+        rows = [without.rows, with_.rows]
         means = [row.mean(axis=0) for row in rows]
         shapes = [np.atleast_2d(np.cov(row, rowvar=False)) for row in rows]
         middle, whiten = (means[0] + means[1]) / 2, _whitening((shapes[0] + shapes[1]) / 2, means[1] - means[0])
@@ -154,7 +156,7 @@ def separation(without: Views, with_: Views) -> float:
     Played with the same randomness, additive noise cancels in the difference, so a small pilot suffices to compare
     attacks.
     """
-    rows = [views.rows.astype(np.float64) for views in (without, with_)]
+    rows = [without.rows, with_.rows]
     step = rows[1].mean(axis=0) - rows[0].mean(axis=0)
     shape = np.atleast_2d(np.cov(rows[0], rowvar=False) + np.cov(rows[1], rowvar=False)) / 2
     return float(np.linalg.norm(step @ _whitening(shape, step)))

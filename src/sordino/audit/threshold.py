@@ -35,7 +35,9 @@ class Cuts:
     """Candidates among which the risk of error has to be shared."""
     middle: Cut
     promise: float
-    """The bound on ε that the pilot expects of the best candidate."""
+    """The bound on ε that the pilot's frequencies support."""
+    apart: float
+    """How far apart the worlds look at `middle`, in standard deviations."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,11 @@ def choose(without: FloatArray, with_: FloatArray, delta: float, trials: int) ->
     seen = _Shares(_above(without, grid), _above(with_, grid), len(without), 1 / len(without))
     tails = _Shares(_normal_above(without, grid), _normal_above(with_, grid), trials)
     candidates = [_most_telling(grid, shares, delta) for shares in (seen, tails)]
-    return Cuts(
-        tuple(cut for cut, _ in candidates),
-        # as many errors on either side: where frequencies are best known, and the worlds furthest apart
-        Cut(float(grid[int(np.argmin(np.abs(seen.with_ - (1 - seen.without))))])),
-        candidates[0][1],
-    )
+    # as many errors on either side: where frequencies are best known, and the worlds furthest apart
+    middle = int(np.argmin(np.abs(seen.with_ - (1 - seen.without))))
+    rates = np.clip([seen.with_[middle], seen.without[middle]], seen.least, 1 - seen.least)
+    apart = float(special.ndtri(rates[0]) - special.ndtri(rates[1]))
+    return Cuts(tuple(cut for cut, _ in candidates), Cut(float(grid[middle])), candidates[0][1], apart)
 
 
 def _most_telling(grid: FloatArray, shares: _Shares, delta: float) -> tuple[Cut, float]:
@@ -105,4 +106,5 @@ def _above(scores: FloatArray, grid: FloatArray) -> FloatArray:
 
 
 def _normal_above(scores: FloatArray, grid: FloatArray) -> FloatArray:
-    return np.asarray(special.ndtr((scores.mean() - grid) / max(float(scores.std()), 1e-300)))
+    with np.errstate(over="ignore"):
+        return np.asarray(special.ndtr((scores.mean() - grid) / max(float(scores.std()), 1e-300)))

@@ -41,7 +41,7 @@ def audit(scene: Scene, guarantee: Guarantee, trials: int | None = None, seed: i
     count = trials or _enough(promise, game)
     test, cuts = _learn(game, promise, count, seed + 2)
     telling, middle = _count(game, test, cuts, count, seed, workers)
-    evidence = Evidence(telling, middle, test.name, game.attack.describe(), count)
+    evidence = Evidence(telling, middle, test.name, game.attack.describe(scene), count)
     return judge(scene.mechanism, promise, scene.rounds, evidence, time.perf_counter() - began)
 
 
@@ -70,10 +70,12 @@ def _learn(game: Game, promise: Promise, trials: int, seed: int) -> tuple[Statis
     tests: list[Statistic] = [Discriminant.fit(*taught, quadratic=q) for q in (False, True)]
     if len(promise.events) == game.scene.rounds and (known := LikelihoodRatio.fit(promise.events, *taught)):
         tests.insert(0, known)
-    scores = [(t, choose(t.score(kept[0]), t.score(kept[1]), promise.delta, trials)) for t in tests]
-    best = max(scores, key=lambda pair: pair[1].promise)
-    # the first is the simplest, and the most powerful if all is as certified: another must be clearly better
-    return scores[0] if scores[0][1].promise >= 0.95 * best[1].promise else best
+    best, *others = [(t, choose(t.score(kept[0]), t.score(kept[1]), promise.delta, trials)) for t in tests]
+    for test, cuts in others:
+        # the first is the simplest, and the most powerful if all is as certified: another must be clearly better
+        if cuts.apart > 1.05 * best[1].apart or cuts.promise > 0.5 + 1.3 * best[1].promise:
+            best = test, cuts
+    return best
 
 
 def _count(
