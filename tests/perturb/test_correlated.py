@@ -194,3 +194,12 @@ def test_a_private_difference_follows_the_private_norms_as_printed(make_turn):
     noisy = CorrelatedNoise(private=True, obsolete=0.4, difference_stddev=0.05)
     _, store = stream(make_turn, 2, noisy, rows=rows)
     assert len(set(Memory.recall(store, CLIENTS, WIDTH, 0.9).difference.tolist())) == 3
+
+
+@pytest.mark.parametrize(("difference", "ratio"), [(0.3, 2.126), (0.5, 1.925), (0.7, 1.564)])
+def test_less_noise_in_each_message_is_more_noise_in_their_sum(difference, ratio, make_turn):
+    """A model adds messages up, and noise that is reused adds up faster than fresh noise (docs/mechanisms/fed_cad.md)."""
+    messages, _ = stream(make_turn, 8, difference=difference)
+    total = torch.stack([message.rows for message in messages]).sum(0).numpy()
+    assert_normal(total, SIGMA * np.sqrt(8 * ratio))
+    assert not fits_normal(total, SIGMA * np.sqrt(8))
