@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from oracles import assert_normal
 
+from oracles import assert_normal
 from sordino.events import GaussianDpEvent, Guarantee, LaplaceDpEvent, Unbounded
 from sordino.perturb.gaussian import CentralGaussian, LocalGaussian
 from sordino.perturb.laplace import LocalLaplace
@@ -81,10 +81,8 @@ def test_quantile_noise_splits_one_gaussian_over_update_and_bit(make_turn):
     multiplier = (1.5**-2 - 4.0**-2) ** -0.5
     released = part.release(summed(unclipped=torch.zeros(1)), turn)
     assert_normal(released.mean.numpy() * 10, multiplier * 0.4)
-    bits = [
-        float(part.release(Summed(torch.zeros(1), np.arange(9), 10.0, {"unclipped": torch.zeros(1)}), make_turn(r, **KNOBS))
-              .side["unclipped"][0]) for r in range(1, 600)
-    ]  # fmt: skip
+    count = Summed(torch.zeros(1), np.arange(9), 10.0, {"unclipped": torch.zeros(1)})
+    bits = [float(part.release(count, make_turn(r, **KNOBS)).side["unclipped"][0]) for r in range(1, 600)]
     assert_normal((np.array(bits) - 0.5) * 10, 2.0)
     # the two parts of the release together cost one Gaussian of the multiplier that is charged
     assert (1 / multiplier**2 + 0.25 / 2.0**2) ** -0.5 == pytest.approx(1.5)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from oracles import assert_normal, fits_normal
 
+from oracles import assert_normal, fits_normal
 from sordino.aggregate.plain import PlainSum
 from sordino.errors import ProtocolError
 from sordino.mechanism import Vanished

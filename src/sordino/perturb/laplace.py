@@ -21,9 +21,9 @@ class LocalLaplace:
     """Every client adds Laplace noise of scale noise_multiplier · clip_norm to each coordinate; clip_norm is in L1.
 
     **Formal guarantees**: unit client, trust local; L1 sensitivity clip_norm under `zero_out`, twice that under
-    `replace`. A shift a of L1 norm Δ over several coordinates is reached by moving one coordinate at a time; the trade-off
-    functions of such steps compose as in group privacy, and for a log-concave location family that bound is the
-    one-dimensional shift by Δ itself. So the one-dimensional Laplace event prices the vector.
+    `replace`. A shift a of L1 norm Δ over several coordinates is reached by moving one coordinate at a time; the
+    trade-off functions of such steps compose as in group privacy, and for a log-concave location family that bound is
+    the one-dimensional shift by Δ itself. So the one-dimensional Laplace event prices the vector.
     """
 
     unit: Unit = "client"

@@ -16,7 +16,7 @@ Stage = Literal["train", "upload", "unmask"]
 
 @dataclass(frozen=True)
 class Dropout:
-    """Each client of a cohort vanishes with probability `rate` (or the round's entry of `schedule`), at one of `stages`.
+    """Each client of a cohort vanishes with probability `rate` (or the round's of `schedule`), at one of `stages`.
 
     A fraction `late` of the population joins only in round `late_round`.
     """
