@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.account.cohort import Cohort
@@ -14,6 +14,7 @@ members = st.integers(1, 3000).flatmap(
 
 
 @given(members)
+@settings(deadline=None)
 def test_round_trip(case):
     population, clients = case
     cohort = Cohort.of(np.array(sorted(clients, reverse=True), np.int64), population)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
@@ -39,6 +39,7 @@ def test_one_gaussian(noise, epsilon):
 
 
 @given(multipliers, deltas)
+@settings(deadline=None)
 def test_epsilon_and_delta_invert_each_other(noise, delta):
     curve = price(GaussianDpEvent(noise), "exact")
     epsilon = curve.epsilon(delta)
@@ -48,6 +49,7 @@ def test_epsilon_and_delta_invert_each_other(noise, delta):
 
 
 @given(st.lists(multipliers, min_size=1, max_size=6))
+@settings(deadline=None)
 def test_multipliers_compose_by_their_precisions(noises):
     together = price([GaussianDpEvent(noise) for noise in noises], "exact")
     one = GaussianDpEvent(sum(noise**-2 for noise in noises) ** -0.5)
@@ -59,6 +61,7 @@ def test_correlated_gaussian_costs_one_gaussian():
 
 
 @given(st.floats(0.01, 20), deltas)
+@settings(deadline=None)
 def test_the_filters_capacity_is_the_largest_separation_in_budget(epsilon, delta):
     mu = gaussian.separation_for(epsilon, delta)
     assert gaussian.delta_of(mu, epsilon) <= delta < gaussian.delta_of(mu * 1.0001, epsilon)

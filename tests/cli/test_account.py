@@ -204,7 +204,7 @@ class TestPlan:
             (("--epsilon", "2", "--cohort", "5", "--rounds", "5", "--unit", "hospital"), "hospital"),
             (("--epsilon", "2", "--cohort", "5", "--rounds", "5", "--trust", "blind"), "blind"),
             (("--epsilon", "nan", "--cohort", "5", "--rounds", "5"), "epsilon"),
-            (("--epsilon", "2", "--cohort", "5000", "--rounds", "5"), "cohort"),
+            (("--epsilon", "2", "--cohort", "5000", "--rounds", "5", "--population", "1000"), "cohort"),
         ],
     )
     def test_bad_input_is_one_sentence_and_exit_2(self, sordino, arguments, says):
