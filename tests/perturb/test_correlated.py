@@ -198,7 +198,7 @@ def test_a_private_difference_follows_the_private_norms_as_printed(make_turn):
 
 @pytest.mark.parametrize(("difference", "ratio"), [(0.3, 2.126), (0.5, 1.925), (0.7, 1.564)])
 def test_less_noise_in_each_message_is_more_noise_in_their_sum(difference, ratio, make_turn):
-    """A model adds messages up, and noise that is reused adds up faster than fresh noise (docs/mechanisms/fed_cad.md)."""
+    """A model adds messages up, and reused noise adds up faster than fresh noise (docs/mechanisms/fed_cad.md)."""
     messages, _ = stream(make_turn, 8, difference=difference)
     total = torch.stack([message.rows for message in messages]).sum(0).numpy()
     assert_normal(total, SIGMA * np.sqrt(8 * ratio))

@@ -23,15 +23,13 @@ Where we deviate: p_k and |D_k| count as public in faithful mode; M* takes θ �
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
 
-from sordino.account.published import yuan_refined, yuan_sensitivity, yuan_sigma, yuan_sum
+from sordino.account.published import yuan_sum
 from sordino.adapt.geometric import Geometric, relative
+from sordino.adapt.printed_schedule import PrintedSchedule
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.l2 import Clip, PerExample
 from sordino.bound.weights import ClipWeights, WeightBall
@@ -103,21 +101,10 @@ def _certified(options: GeometricNoise, setting: Setting) -> Mechanism:
     )
 
 
-def planned_rounds(options: GeometricNoise, setting: Setting) -> int:
-    """Returns M: run.rounds, or M* where the constants of the loss are given."""
-    if options.convergence is None:
-        return setting.rounds
-    unit = _printed_sigma(options, setting, 1.0) ** 2
-    contraction = options.convergence.contraction(setting.train.learning_rate, setting.population, setting.expected)
-    return options.convergence.best(setting.rounds, contraction, options.theta, unit)
-
-
 def _faithful(options: GeometricNoise, setting: Setting) -> Mechanism:
-    rounds, clip_norm = planned_rounds(options, setting), options.clip_norm
-    precision = yuan_sum(options.theta, rounds)
-    level = options.noise_multiplier or _printed_sigma(options, setting, precision) / clip_norm
-    refit = PrintedRefit(options, setting) if options.refine else None
-    unit_epsilon = yuan_sigma(_sensitivity(options, setting), 1.0, math.exp(-1), _rate(setting), precision)
+    printed, clip_norm, rounds = _printed(options, setting), options.clip_norm, planned_rounds(options, setting)
+    level = options.noise_multiplier or printed.sigma(yuan_sum(options.theta, rounds)) / clip_norm
+    refit = printed if options.refine else None
     return Mechanism(
         name=options.name,
         mode=options.mode,
@@ -131,39 +118,27 @@ def _faithful(options: GeometricNoise, setting: Setting) -> Mechanism:
         adapter=Geometric(clip_norm, level, options.theta, rounds, options.shrink, refit),
         claim=Claim(
             "Eq. (8) solved for ε: (Δs/σ)·√(2q·S·ln(1/δ)), for the whole schedule, whoever took part",
-            lambda times, delta: unit_epsilon * math.sqrt(math.log(1 / delta)) / (level * clip_norm),
+            lambda times, delta: printed.claimed(level, rounds, delta),
         ),
         after_step=ClipWeights(clip_norm),
     )
 
 
-@dataclass(frozen=True)
-class PrintedRefit:
-    """Theorem 2: σ′ for the rounds that are left, in its three cases. Reference: Yuan et al., Eq. (9)."""
-
-    options: GeometricNoise
-    setting: Setting
-
-    def level(self, past: Sequence[float], shape: Sequence[float]) -> float | None:
-        precision = yuan_refined(self.options.theta, len(past), len(past) + len(shape))
-        return _printed_sigma(self.options, self.setting, precision) / self.options.clip_norm
+def planned_rounds(options: GeometricNoise, setting: Setting) -> int:
+    """Returns M: run.rounds, or M* where the constants of the loss are given."""
+    if options.convergence is None:
+        return setting.rounds
+    contraction = options.convergence.contraction(setting.train.learning_rate, setting.population, setting.expected)
+    unit = _printed(options, setting).sigma(1.0) ** 2
+    return options.convergence.best(setting.rounds, contraction, options.theta, unit)
 
 
-def _printed_sigma(options: GeometricNoise, setting: Setting, precision: float) -> float:
-    """Returns σ of Eq. (8) for a sum of precisions S."""
-    if setting.budget.epsilon is None:
+def _printed(options: GeometricNoise, setting: Setting) -> PrintedSchedule:
+    budget = setting.budget
+    if budget.epsilon is None:
         raise RecipeError("budget.epsilon is missing: Eq. (8) computes the noise from it")
-    return yuan_sigma(
-        _sensitivity(options, setting), setting.budget.epsilon, setting.budget.delta, _rate(setting), precision
-    )
-
-
-def _sensitivity(options: GeometricNoise, setting: Setting) -> float:
-    return yuan_sensitivity(options.clip_norm, int(max(1, setting.sizes.min())))
-
-
-def _rate(setting: Setting) -> float:
-    return min(1.0, setting.expected / setting.population)
+    records, rate = int(max(1, setting.sizes.min())), min(1.0, setting.expected / setting.population)
+    return PrintedSchedule(options.theta, options.clip_norm, records, rate, budget.epsilon, budget.delta)
 
 
 ENTRY = Entry(GeometricNoise, compose, "client", "local", "noise that grows or shrinks by θ a round", "Yuan et al.")
