@@ -10,6 +10,7 @@ import torch
 from played import cast, charged, play
 from sordino.account.accountant import price
 from sordino.account.published import xue_sigma0
+from sordino.errors import RecipeError
 from sordino.events import GaussianDpEvent, Guarantee, Unbounded
 from sordino.folder import RunFolder
 from sordino.mechanism import Turn
@@ -46,6 +47,12 @@ def test_replacing_a_client_is_hidden_by_half_the_multiplier():
         Guarantee("client", "server", "replace"): GaussianDpEvent(1.5),
         Guarantee("client", "outsider", "replace"): GaussianDpEvent(1.5),
     }
+
+
+@pytest.mark.parametrize("trust", ["distributed", "central"])
+def test_sums_promise_presence_and_not_replacement(trust):
+    with pytest.raises(RecipeError, match="replace"):
+        cast(NAME, "mechanism.adjacency=replace", f"mechanism.trust={trust}")
 
 
 def test_scales_adapt_while_the_price_stays(tmp_path):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from sordino.aggregate.plain import PlainSum
+from sordino.errors import RecipeError
 from sordino.mechanism import Aggregator, Perturber, Prices, Turn, scalar
 from sordino.mechanisms.distributed import shared_noise
 from sordino.mechanisms.setting import Options, Setting
@@ -35,9 +36,11 @@ def noise_for(
 ) -> Noise:
     """Returns noise under this trust; sums are divided by a public denominator.
 
-    `adjacency` is that of messages (local) or of the trusted server's sum (central); what clients share out between
-    them hides presence: `zero_out` for clients, `add_remove` for records.
+    Raises:
+        RecipeError: `replace` is a promise about single messages; sums hide presence.
     """
+    if adjacency == "replace" and trust != "local":
+        raise RecipeError(f"mechanism.adjacency is 'replace', which {trust} trust does not promise: leave it out")
     if trust == "distributed":
         # calibration is the caller's, over its own schedule: any multiplier will do here
         shared = shared_noise(options.model_copy(update={"noise_multiplier": 1.0}), setting, unit, denominator)
