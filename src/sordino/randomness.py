@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sordino import threefry
+from sordino import gaussian, threefry
 from sordino.types import FloatArray, IntArray
 
 SERVER = -1
@@ -67,12 +67,19 @@ class Streams:
         return True
 
     def generator(self, purpose: str, round_: int = 0, client: int = SERVER) -> np.random.Generator:
-        return np.random.Generator(np.random.Philox(key=_key(f"{self.seed}/{purpose}/{round_}/{client}")))
+        return np.random.Generator(self._bits(purpose, round_, client))
+
+    def _bits(self, purpose: str, round_: int, client: int) -> np.random.Philox:
+        return np.random.Philox(key=_key(f"{self.seed}/{purpose}/{round_}/{client}"))
 
     def normals(self, purpose: str, round_: int, clients: IntArray, width: int) -> Tensor:
         out = np.empty((len(clients), width), np.float32)
-        for row, client in zip(out, clients, strict=True):
-            self.generator(purpose, round_, int(client)).standard_normal(out=row, dtype=np.float32)
+        words = gaussian.words_for(out)
+        for first in range(0, len(out), max(1, len(words))):
+            some = out[first : first + len(words)]
+            for row, client in zip(words, clients[first : first + len(words)], strict=False):
+                row[:] = self._bits(purpose, round_, int(client)).random_raw(len(row))
+            gaussian.fill(some, words[: len(some)])
         return torch.from_numpy(out)
 
     def uniforms(

@@ -1,0 +1,186 @@
+"""Measures rounds of local training: ours beside the plain PyTorch loop and other frameworks, interleaved.
+
+    python benchmarks/train.py [--turns 9] [--only W1 W3] [--frameworks PYTHON] [--write]
+
+Every contender is a process of its own that plays when it is told to; the driver goes round them, so that whatever else
+the machine does hits all of them alike. pfl and Flower may live in an environment of their own, whose Python is given
+by `--frameworks` (pfl 0.6 cannot be installed beside dp-accounting 0.6).
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from workloads import CLIP_NORM, NOISE_MULTIPLIER, WORKLOADS, Workload, data_folder
+
+HERE = Path(__file__).resolve().parent
+ROUNDS = {"W1": 8, "W2": 2, "W3": 4}
+"""Rounds of a turn."""
+LEARN = {"W1": 40, "W2": 40, "W3": 40}
+"""Rounds without noise after which accuracies are compared."""
+
+
+@dataclass
+class Player:
+    """One contender on one workload."""
+
+    label: str
+    process: subprocess.Popen
+    start_up: float
+    seconds: list[float] = field(default_factory=list)
+    accuracy: float | None = None
+    memory: float = 0.0
+
+    @classmethod
+    def start(cls, label: str, words: list[str], python: str) -> "Player | None":
+        """Starts a contender, or returns None where it cannot run."""
+        command = [python, str(HERE / "contenders" / "serve.py"), *words]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        process = subprocess.Popen(command, **pipes)
+        first = process.stdout.readline()
+        return cls(label, process, sum(json.loads(first).values())) if first else None
+
+    def ask(self, *command: object):
+        print(*command, file=self.process.stdin, flush=True)
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"{self.label} stopped working")
+        return json.loads(answer)
+
+    def warm_up(self, seconds: float) -> None:
+        """Plays until caches are warm and helpers, if any, have been called; notes how long the first round took."""
+        began = time.perf_counter()
+        first = self.ask("play", 1, NOISE_MULTIPLIER)[0]
+        self.start_up += first
+        while time.perf_counter() - began < seconds:
+            self.ask("play", 4, NOISE_MULTIPLIER)
+
+    def turn(self, rounds: int) -> None:
+        self.seconds.append(statistics.median(self.ask("play", rounds, NOISE_MULTIPLIER)))
+
+    def finish(self, learn: int) -> None:
+        self.memory = self.ask("memory")
+        self.accuracy = self.ask("learn", learn) if learn else None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def contenders(workload: Workload, frameworks: str) -> list[Player]:
+    """Starts everybody who can play."""
+    name = workload.name
+    wanted = [
+        ("sordino", ["ours", name], sys.executable),
+        ("sordino run, with ledger and checkpoints", ["whole_run", name], sys.executable),
+        ("plain loop, 1 thread", ["plain", name, "1"], sys.executable),
+        ("plain loop, 2 threads", ["plain", name, "2"], sys.executable),
+        ("plain loop, 2 processes", ["plain", name, "processes"], sys.executable),
+        ("pfl 0.6, 1 thread", ["pfl_research", name, "1"], frameworks),
+        ("pfl 0.6, 2 threads", ["pfl_research", name, "2"], frameworks),
+    ]
+    players = [Player.start(*each) for each in wanted]
+    return [player for player in players if player is not None]
+
+
+def measure(workload: Workload, turns: int, frameworks: str, flower: bool) -> list[Player]:
+    players = contenders(workload, frameworks)
+    for player in players:
+        player.warm_up(8.0 if player.label.startswith("sordino") else 2.0)
+    for turn in range(turns):
+        for player in players:
+            player.turn(ROUNDS[workload.name])
+        print(f"{workload.name}: turn {turn + 1} of {turns}", file=sys.stderr)
+    for player in players:
+        player.finish(LEARN[workload.name])
+    return players + (flowers(workload, frameworks) if flower else [])
+
+
+def flowers(workload: Workload, frameworks: str) -> list[Player]:
+    """Plays Flower, whose every start takes longer than all the others' turns, once at the end."""
+    player = Player.start("Flower 1.41 simulation", ["flower", workload.name], frameworks)
+    if player is None:
+        return []
+    began = time.perf_counter()
+    rounds = player.ask("play", 5, NOISE_MULTIPLIER)
+    player.seconds += rounds
+    player.start_up += time.perf_counter() - began - sum(rounds)
+    player.finish(0)
+    return [player]
+
+
+def table(players: list[Player]) -> list[str]:
+    """Returns the rows of a workload's table, fastest first."""
+    best = min((p for p in players if p.label.startswith("plain")), key=lambda p: statistics.median(p.seconds))
+    rows = [
+        "| contender | median s | least s | × best plain loop | × by leasts | accuracy | start-up s | peak MiB |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for player in sorted(players, key=lambda p: statistics.median(p.seconds)):
+        middle, least = statistics.median(player.seconds), min(player.seconds)
+        ratios = statistics.median(best.seconds) / middle, min(best.seconds) / least
+        score = "" if player.accuracy is None else f"{100 * player.accuracy:.1f} %"
+        rows.append(
+            f"| {player.label} | {middle:.4f} | {least:.4f} | {ratios[0]:.2f} | {ratios[1]:.2f} | {score} "
+            f"| {player.start_up:.1f} | {player.memory:.0f} |"
+        )
+    return rows
+
+
+def machine() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    import torch
+
+    name = f"{len(models)} × {models[0]}" if models else platform.processor()
+    load = Path("/proc/loadavg").read_text().split()[1] if Path("/proc/loadavg").exists() else "unknown"
+    return (
+        f"{name}, {platform.system()}, Python {platform.python_version()}, torch {torch.__version__}; "
+        f"load over the last five minutes: {load}"
+    )
+
+
+def report(measured: dict[str, list[Player]], turns: int) -> str:
+    data = "Fashion-MNIST" if data_folder() else "made-up images of Fashion-MNIST's shape (the data was not found)"
+    lines = [
+        "# Seconds a round of local training",
+        "",
+        f"`make bench` on {date.today()}. Machine: {machine()}.",
+        f"Data: {data}, IID, SGD, updates clipped to {CLIP_NORM}, Gaussian noise of multiplier {NOISE_MULTIPLIER}.",
+        "",
+        f"Contenders took turns, {turns} each, in one run; a turn is the median of a few rounds. A round is everything",
+        "from choosing the cohort to the new global weights. `×` compares with the best of the plain loops, by medians",
+        "and by least times. Accuracy is on the test set after rounds from the same weights with the same cohorts,",
+        "without noise. Start-up runs from the start of the process to the end of its first round, less reading the",
+        "data. Peak memory adds up all of a contender's processes, each with the data set as it is unpacked.",
+    ]
+    for name, players in measured.items():
+        about = WORKLOADS[name].about
+        lines += ["", f"## {name}: {about}", "", *table(players), "", f"Accuracy after {LEARN[name]} rounds."]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--turns", type=int, default=9, help="turns of each contender")
+    parser.add_argument("--only", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), help="workloads to measure")
+    parser.add_argument("--frameworks", default=sys.executable, help="Python that has pfl and Flower installed")
+    parser.add_argument("--no-flower", action="store_true", help="leave Flower out, which takes minutes")
+    parser.add_argument("--write", action="store_true", help="write RESULTS.md beside this file")
+    chosen = parser.parse_args()
+    measured = {
+        name: measure(WORKLOADS[name], chosen.turns, chosen.frameworks, not chosen.no_flower) for name in chosen.only
+    }
+    text = report(measured, chosen.turns)
+    print(text)
+    if chosen.write:
+        (HERE / "RESULTS.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
