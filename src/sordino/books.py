@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sordino.account.budget import Budget
+from sordino.account.calibrate import largest_rounds
 from sordino.account.certificate import Certificate, certify
 from sordino.account.certificate import Claim as Printed
 from sordino.account.filter import Filter, filter_for
+from sordino.account.leaving import chance_of_early_end
 from sordino.account.ledger import Ledger
 from sordino.errors import BudgetExceeded, RecipeError
 from sordino.events import Charge, Guarantee, Unbounded
@@ -53,6 +55,16 @@ class Books:
     fingerprint: str = ""
     filters: Mapping[Guarantee, Filter] = field(default_factory=dict)
     """For mechanisms that choose noise from releases: what admits each release instead of a price."""
+    planned: tuple[Charge, ...] = ()
+    """What the first release costs, and `rounds` of them are planned: for the chance that a run ends early."""
+    rounds: int = 1
+    limits: Mapping[int, float] = field(default_factory=dict)
+    """Stricter ε of clients that ask for it, by id."""
+
+    @property
+    def budget(self) -> Budget | None:
+        """What each client may spend."""
+        return Budget(self.epsilon, self.delta, self.limits) if self.epsilon is not None else None
 
     def eligible(self, charges: Sequence[Charge], present: BoolArray) -> Eligible:
         """Returns who can pay for a release.
@@ -61,12 +73,11 @@ class Books:
             BudgetExceeded: too few can; nothing may be broadcast.
         """
         allowed, barred = present.copy(), ~present
-        if self.epsilon is not None:
+        if self.budget is not None:
             # a printed mechanism is held to its claim: what really holds may be far dearer, and is certified as such
             bounded = [c.guarantee for c in charges if not isinstance(c.event, Unbounded)]
             binding = bounded if self.mechanism.claim is None else []
-            budget = Budget(self.epsilon, self.delta)
-            payers = self.ledger.affordable(charges, budget, self.accountant, binding, self.filters)
+            payers = self.ledger.affordable(charges, self.budget, self.accountant, binding, self.filters)
             allowed &= payers.allowed & self._claim_allows()
             barred |= payers.barred
         if present.any() and allowed.sum() < self.minimum:
@@ -103,13 +114,41 @@ class Books:
             self.ledger,
             self.delta,
             claims=self._claims(),
-            budget=Budget(self.epsilon, self.delta) if self.epsilon is not None else None,
+            budget=self.budget,
             filters=self.filters,
             # such an end depends on coins that an outsider must not see (docs/accounting.md)
             stopped_by_participation=stopped == "budget" and bool(np.ptp(self.ledger.participations)),
+            early_end=self._early_end(),
             accountant=self.accountant,
             simulation=self.repeatable,
         )
+
+    def _early_end(self) -> float:
+        """Returns the chance that one client's own coins decide when the run ends (docs/accounting.md)."""
+        rates = [c.event.sampling_probability for c in self.planned if c.payers == "eligible"]
+        caps = [c for c in self.planned if c.payers == "participants" and not isinstance(c.event, Unbounded)]
+        if not rates or not caps or self.epsilon is None or self.mechanism.claim is not None:
+            return 0.0
+        strictest = min([self.epsilon, *self.limits.values()])
+        cap = min(self._affords(charge, strictest) for charge in caps) - self._before()
+        if cap >= self.rounds:
+            return 0.0
+        if cap < 1:
+            return 1.0
+        return chance_of_early_end(self.ledger.population, self.minimum, max(rates), self.rounds, cap)
+
+    def _affords(self, charge: Charge, epsilon: float) -> int:
+        """Returns how many releases like this one a fresh client can pay for."""
+        adjacency = charge.guarantee.adjacency
+        return largest_rounds(epsilon, self.delta, lambda n: {charge.event: n}, self.accountant, adjacency)
+
+    def _before(self) -> int:
+        """Returns the most participations that a client of the ledger had in other runs."""
+        times = np.zeros(self.ledger.population, np.int64)
+        for entry in self.ledger.entries:
+            if entry.run != self.run:
+                times[entry.participants.ids()] += 1
+        return int(times.max())
 
     def _claims(self) -> dict[Guarantee, Printed]:
         claim, times = self.mechanism.claim, self._times()

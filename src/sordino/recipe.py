@@ -149,6 +149,9 @@ class BudgetSection(Section):
         1.0, gt=0, description="ε that no client may exceed, against any bounded observer (`none`: no limit)"
     )
     delta: float = Field(1e-5, gt=0, lt=1, description="δ of every guarantee")
+    clients: dict[int, Annotated[float, Field(gt=0)]] = Field(
+        {}, description="stricter ε of single clients, by id (a table: 17 = 0.5)"
+    )
     accountant: Literal["pld", "rdp", "exact"] = Field("pld", description="who does the sums")
     participations: int | None = Field(
         None, ge=1, description="rounds that the noise is calibrated for, per client (default: from the selection)"

@@ -192,7 +192,10 @@ def _books(recipe: Recipe, cast: Cast, path: Path, run_id: str) -> Iterator[Book
             accountant=limits.accountant,
             minimum=limits.minimum_clients,
             repeatable=True,
-            fingerprint=f"{__version__}/{digest}",
+            fingerprint=f"{__version__}/{digest}/{federation.digest}",
+            planned=cast.mechanism.quote(first),
+            rounds=recipe.run.rounds,
+            limits=limits.clients,
             filters=filters_for(cast.mechanism, first, limits.epsilon, limits.delta),
         )
 

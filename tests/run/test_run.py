@@ -151,3 +151,24 @@ def test_aborted_rounds_are_told_and_paid_for_and_the_next_one_works(tmp_path):
     with Ledger.open(tmp_path / "run" / "ledger.db", write=False) as ledger:
         assert [entry.settled for entry in ledger.entries] == [True, False, True]
     assert lines[2]["accuracy"] != lines[1]["accuracy"] == lines[0]["accuracy"]
+
+
+def test_clients_may_ask_for_less_and_are_left_out_when_it_is_spent(tmp_path):
+    recipe = small(mechanism={"name": "dp_sgd", "noise_multiplier": 8.0}, budget={"epsilon": 2.0, "clients": {"7": 0.8}})
+    done = sordino.run(recipe, out=tmp_path / "run")
+    with Ledger.open(done.folder / "ledger.db", write=False) as ledger:
+        times = ledger.participations
+    assert times[7] < times[8] == 4
+    again = sordino.run(recipe, out=done.folder, resume=True)
+    assert torch.equal(again.weights, done.weights)
+
+
+def test_an_outsider_is_not_promised_what_an_early_end_could_show(tmp_path):
+    sampled = {"kind": "poisson", "rate": 0.5}
+    few = {"mechanism": {"name": "dropout_robust", "noise_multiplier": 6.0}, "select": sampled, "run": {"rounds": 6}}
+    # everybody may be used up after a few rounds: the run ends by coins, or could have
+    tight = sordino.run(small(**few, budget={"epsilon": 1.2}), out=tmp_path / "tight")
+    assert tight.certificate.early_end > 0 or tight.certificate.stopped_by_participation
+    loose = sordino.run(small(**few, budget={"epsilon": 50.0}), out=tmp_path / "loose")
+    assert loose.certificate.early_end == 0
+    assert loose.certificate.entry("client", "outsider").epsilon < loose.certificate.entry("client", "server").epsilon

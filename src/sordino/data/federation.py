@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -108,6 +109,15 @@ class Federation:
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one record."""
         return tuple(self.train_x.shape[1:])
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the private records and of who holds how many: another federation has another one."""
+        total = hashlib.blake2b(digest_size=16)
+        for tensor in (self.train_x, self.train_y):
+            total.update(tensor.contiguous().numpy().data)
+        total.update(self.sizes().tobytes())
+        return total.hexdigest()
 
     def sizes(self, clients: IntArray | None = None) -> IntArray:
         """Returns how many records each client holds (all clients by default)."""
