@@ -18,6 +18,8 @@ logging.getLogger("flwr").setLevel(logging.ERROR)
 
 
 class Contender:
+    prepared = False
+
     def __init__(self, workload: Workload, option: str = "") -> None:
         self.workload = workload
         self.arrays = [p.detach().numpy().copy() for p in workload.model().parameters()]

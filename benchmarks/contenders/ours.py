@@ -13,6 +13,8 @@ from sordino.train import LocalTraining, Trainer
 
 
 class Contender:
+    prepared = True
+
     def __init__(self, workload: Workload, engine: str = "auto") -> None:
         self.workload, self.randomness, self.round = workload, Streams(0), 0
         settings = LocalTraining("sgd", LEARNING_RATE, batch_size=workload.batch)

@@ -22,6 +22,8 @@ from workloads import CLIP_NORM, LEARNING_RATE, Workload, data, flat
 class Contender:
     """Option: number of threads."""
 
+    prepared = True
+
     def __init__(self, workload: Workload, threads: str = "1") -> None:
         torch.set_num_threads(int(threads))
         self.workload = workload

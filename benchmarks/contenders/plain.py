@@ -11,6 +11,8 @@ from workloads import CLIP_NORM, LEARNING_RATE, Workload, data, flat
 class Contender:
     """Option: `1` or `2` threads, or `processes` for two processes of one thread."""
 
+    prepared = True
+
     def __init__(self, workload: Workload, option: str = "1") -> None:
         self.workload, self.round = workload, 0
         self.w = flat(workload.model())

@@ -3,7 +3,8 @@
     python serve.py CONTENDER WORKLOAD [OPTION]
 
 Commands arrive on standard input, one a line; answers leave as one JSON object a line. A contender is a module with a
-class `Contender(workload, option)` that offers `play(rounds, noise) → seconds of each round` and `weights()`.
+class `Contender(workload, option)` that offers `play(rounds, noise) → seconds of each round`, `weights()`, and whether
+it is `prepared`: all of `play` is rounds.
 """
 
 import importlib
@@ -14,11 +15,22 @@ import time
 from pathlib import Path
 
 
-def peak_mebibytes(process: int) -> float:
-    """Returns the largest resident memory that a process and its children have had, added up."""
-    status = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
+def family(process: int) -> list[int]:
+    """Returns a process and all that it has started, and they in turn."""
     children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return int(status["VmHWM"].split()[0]) / 1024 + sum(peak_mebibytes(int(child)) for child in children)
+    return [process, *(member for child in children for member in family(int(child)))]
+
+
+def peak_mebibytes() -> float:
+    """Returns the largest resident memory of each of our processes, added up."""
+    statuses = [Path(f"/proc/{process}/status").read_text() for process in family(os.getpid())]
+    return sum(int(status.split("VmHWM:")[1].split()[0]) / 1024 for status in statuses)
+
+
+def processor_seconds() -> float:
+    """Returns the time that all our processes have computed."""
+    stats = [Path(f"/proc/{process}/stat").read_text().rsplit(")")[1].split() for process in family(os.getpid())]
+    return sum(int(stat[11]) + int(stat[12]) for stat in stats) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -40,13 +52,16 @@ def main() -> None:
     for line in sys.stdin:
         command, *words = line.split()
         if command == "play":
-            print(json.dumps(contender.play(int(words[0]), float(words[1]))), file=answers)
+            began, rounds = processor_seconds(), contender.play(int(words[0]), float(words[1]))
+            busy = (processor_seconds() - began) / int(words[0]) if contender.prepared else None
+            answer = {"rounds": rounds, "processor": busy}
+            print(json.dumps(answer), file=answers)
         elif command == "learn":
             contender = imported.Contender(workload, *option)
             contender.play(int(words[0]), 0.0)
             print(json.dumps(accuracy(workload, contender.weights())), file=answers)
         elif command == "memory":
-            print(json.dumps(peak_mebibytes(os.getpid())), file=answers)
+            print(json.dumps(peak_mebibytes()), file=answers)
 
 
 if __name__ == "__main__":

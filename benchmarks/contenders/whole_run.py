@@ -15,6 +15,8 @@ from sordino.run import run
 
 
 class Contender:
+    prepared = False
+
     def __init__(self, workload: Workload, engine: str = "auto") -> None:
         x, y, test_x, test_y = data()
         owners = np.repeat(np.arange(workload.clients), workload.records)

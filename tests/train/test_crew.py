@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -95,7 +96,16 @@ def test_a_killed_mate_costs_nothing_but_time():
 
 def test_mates_are_called_only_when_it_pays(monkeypatch):
     monkeypatch.setattr(crew, "_all_mates", lambda: pytest.fail("called too early"))
-    Crew("when it pays").each(double, [(torch.ones(2), 3.0)] * 3)
+    for worked in (0.0, 100.0):
+        monkeypatch.setattr(crew._WORKED, "seconds", worked)
+        Crew("when it pays").each(double, [(torch.ones(2), 3.0)] * 3)
+
+
+def test_mates_are_called_when_it_pays(mate, monkeypatch):
+    monkeypatch.setattr(crew._WORKED, "seconds", 100.0)
+    here = Crew("when it pays")
+    here.each(time.sleep, [(0.01,)] * 2)
+    assert len(set(here.each(whoami, [()] * 2))) == 2
 
 
 def test_one_core_is_given_back():

@@ -15,6 +15,7 @@ import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
@@ -31,12 +32,22 @@ _PAYS_AFTER, _PAYS_FROM = 1.0, 0.004
 """Seconds of work before mates are started at all (which costs as much), and in one call before they are asked."""
 
 
+@dataclass
+class Worked:
+    """How long this process has computed so far, for whichever trainer."""
+
+    seconds: float = 0.0
+
+
+_WORKED = Worked()
+
+
 class Crew:
     """This process and its mates."""
 
     def __init__(self, company: Company) -> None:
         self._company = company
-        self._worked, self._last = 0.0, 0.0
+        self._last = 0.0
         self._pickled: dict[int, tuple[Work, bytes | None]] = {}
         keep_freed_memory()
 
@@ -60,14 +71,14 @@ class Crew:
                 found = _alone(work, jobs[place::everyone])
             results[place::everyone] = found
         self._last = (time.perf_counter() - began) * everyone
-        self._worked += self._last
+        _WORKED.seconds += self._last
         return results
 
     def _mates(self) -> list[Mate]:
         """Returns the mates to ask now."""
         if self._company == "always":
             return [mate for mate in _all_mates() if mate.ready(patience=60)]
-        if self._company == "alone" or self._worked < _PAYS_AFTER or self._last < _PAYS_FROM:
+        if self._company == "alone" or _WORKED.seconds < _PAYS_AFTER or self._last < _PAYS_FROM:
             return []
         return [mate for mate in _all_mates() if mate.ready()]
 
