@@ -26,27 +26,20 @@ everybody, from the mean number of records, which is taken to be public.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
-import numpy as np
 from pydantic import Field
-from scipy.optimize import brentq
 
-from sordino.account.filter import filter_for
-from sordino.account.gaussian import separation_for
 from sordino.adapt.plateau import Plateau
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.vouched import AsTrained, NoisedSteps
 from sordino.errors import RecipeError
-from sordino.events import ComposedDpEvent, DpEvent, GaussianDpEvent, SelfComposedDpEvent
 from sordino.mechanism import Claim, Mechanism
-from sordino.mechanisms.setting import Entry, Options, Setting
+from sordino.mechanisms.decay import Decay, side_noise
+from sordino.mechanisms.setting import Budget, Entry, Options, Setting
 from sordino.opening.histograms import LabelHistograms
 from sordino.opening.wasserstein import Metric
-from sordino.perturb.steps import RIGHT, Count, StepNoise, step_event
+from sordino.perturb.steps import RIGHT, Count, StepNoise
 from sordino.select.nearest import Nearest
 from sordino.train.noisy import PrivateSteps
 
@@ -54,7 +47,8 @@ SIDE_SHARE = 0.1
 """Share of the budget's μ² that histograms take, and that counts of right answers take, unless their noise is set."""
 
 UNPROVED = "noise is added before the batch gradient is clipped, and nothing bounds what one record puts into it"
-"""Why the printed local step proves nothing."""
+PEEKED = "accuracy on private records steers the noise without any of its own"
+"""Why the printed step, and the printed plateau on clients' own records, prove nothing."""
 
 
 class ADpfl(Options):
@@ -87,64 +81,38 @@ class ADpfl(Options):
     )
 
 
-@dataclass(frozen=True)
-class Steps:
-    """What a participant does in a round."""
-
-    batch: float
-    rate: float
-    count: int
-
-    @classmethod
-    def of(cls, options: ADpfl, setting: Setting) -> Steps:
-        """Reads them from the training settings; data sizes enter through their public mean alone."""
-        records = float(setting.sizes.mean())
-        rate = options.sampling_rate or min(1.0, (setting.train.batch_size or records) / records)
-        count = setting.train.steps or (setting.train.epochs or 1) * math.ceil(1 / rate)
-        return cls(rate * records, rate, count)
-
-
 def compose(options: ADpfl, setting: Setting) -> Mechanism:
     """Returns the composition."""
     _require(options, setting)
-    faithful, steps, count = options.mode == "faithful", Steps.of(options, setting), _count(options, setting)
-    histogram = None if faithful else options.histogram_noise or 1 / math.sqrt(SIDE_SHARE * _capacity(setting))
-    plan = partial(_plan, options, setting.rounds, steps, histogram, count)
-    multiplier = options.noise_multiplier or (printed_scale(setting) if faithful else _least_noise(setting, plan))
+    faithful, count = options.mode == "faithful", _count(options, setting)
+    records = float(setting.sizes.mean())
+    rate = options.sampling_rate or min(1.0, (setting.train.batch_size or records) / records)
+    steps = setting.train.steps or (setting.train.epochs or 1) * math.ceil(1 / rate)
+    histogram = None if faithful else options.histogram_noise or side_noise(setting.budget, SIDE_SHARE)
+    decay = Decay(setting.rounds, rate, steps, options.factor, options.expected_decays, histogram, count)
+    multiplier = options.noise_multiplier or (
+        _printed_scale(setting.budget) if faithful else decay.least_noise(setting.budget)
+    )
+    every, side = (None, None) if count is None else (count.every, RIGHT)
     return Mechanism(
         name=options.name,
         mode=options.mode,
         unit="record",
         trust="local",
         selector=Nearest(max(1, round(setting.expected)), options.refuse_below, options.selection == "weighted"),
-        local=PrivateSteps(
-            None if faithful else steps.rate,
-            steps.count,
-            None if faithful else steps.batch,
-            "noise_then_clip" if faithful else "clip_then_noise",
-            count.every if count is not None else None,
-        ),
+        local=PrivateSteps(None, steps, None, "noise_then_clip", every)
+        if faithful
+        else PrivateSteps(rate, steps, rate * records, "clip_then_noise", every),
         bounder=AsTrained() if faithful else NoisedSteps(),
         perturber=StepNoise(
-            steps.rate,
-            steps.count,
-            setting.train.learning_rate / steps.batch,
-            count,
-            UNPROVED if faithful else None,
+            rate, steps, setting.train.learning_rate / (rate * records), count, _unproved(count) if faithful else None
         ),
         aggregator=PlainSum(None),
-        adapter=Plateau(
-            options.clip_norm,
-            multiplier,
-            options.factor,
-            options.threshold,
-            options.adjust_every,
-            RIGHT if count is not None else None,
-        ),
+        adapter=Plateau(options.clip_norm, multiplier, options.factor, options.threshold, options.adjust_every, side),
         opening=LabelHistograms(setting.classes, histogram, options.metric),
         claim=_claim(multiplier) if faithful else None,
         adaptive=not faithful,
-        planned=plan(multiplier),
+        planned=decay.plan(multiplier),
     )
 
 
@@ -165,58 +133,17 @@ def _count(options: ADpfl, setting: Setting) -> Count | None:
     if options.mode == "faithful":
         return Count(0.0, every, records)
     looks = max(1, setting.rounds // every)
-    noise = options.count_noise or math.sqrt(looks / (SIDE_SHARE * _capacity(setting)))
-    return Count(noise, every, records)
+    return Count(options.count_noise or side_noise(setting.budget, SIDE_SHARE, looks), every, records)
 
 
-def _capacity(setting: Setting) -> float:
-    """Returns the budget's μ²: what a filter of plain Gaussians would admit in all."""
-    if setting.budget.epsilon is None:
-        raise RecipeError("budget.epsilon is missing: set it, or mechanism.histogram_noise and mechanism.count_noise")
-    return separation_for(setting.budget.epsilon, setting.budget.delta) ** 2
+def _unproved(count: Count | None) -> str:
+    return UNPROVED if count is None else f"{UNPROVED}; {PEEKED}"
 
 
-def _plan(
-    options: ADpfl, rounds: int, steps: Steps, histogram: float | None, count: Count | None, multiplier: float
-) -> DpEvent:
-    """Returns all that is released of a client that takes part in every round, if decays come evenly spread.
-
-    The K best are the same in every round, so nothing less can be expected.
-    """
-    events: list[DpEvent] = [] if histogram is None else [GaussianDpEvent(histogram)]
-    if count is not None and count.noise_multiplier > 0:
-        events.append(SelfComposedDpEvent(GaussianDpEvent(count.noise_multiplier), rounds // count.every))
-    for level, part in enumerate(np.array_split(np.arange(rounds), options.expected_decays + 1)):
-        events.append(step_event(multiplier * options.factor**level, steps.rate, steps.count * len(part)))
-    return ComposedDpEvent(tuple(events))
-
-
-def _least_noise(setting: Setting, plan: Callable[[float], DpEvent]) -> float:
-    """Returns the least first noise multiplier whose plan the run's filter admits."""
-    epsilon, delta = setting.budget.epsilon or 0.0, setting.budget.delta
-
-    def excess(log_z: float) -> float:
-        planned = plan(math.exp(log_z))
-        chosen = filter_for(epsilon, delta, planned, "add_remove")
-        share = chosen.cost(planned, "add_remove") / max(chosen.capacity, 1e-300)
-        return math.log(share) if math.isfinite(share) else 700.0
-
-    low, high = math.log(1e-2), math.log(1e6)
-    if excess(high) > 0:
-        raise RecipeError(
-            "mechanism.histogram_noise and mechanism.count_noise leave nothing of budget.epsilon: raise them, or leave "
-            "them out"
-        )
-    root = float(brentq(excess, low, high, xtol=1e-9))
-    while excess(root) > 0:
-        root += 1e-9
-    return math.exp(root)
-
-
-def printed_scale(setting: Setting) -> float:
+def _printed_scale(budget: Budget) -> float:
     """Returns the σ for which the paper's formula claims the budget (§3.1)."""
-    assert setting.budget.epsilon is not None
-    return math.sqrt(math.log(1.25 / setting.budget.delta)) / setting.budget.epsilon
+    assert budget.epsilon is not None  # see `_require`
+    return math.sqrt(math.log(1.25 / budget.delta)) / budget.epsilon
 
 
 def _claim(multiplier: float) -> Claim:
@@ -232,5 +159,5 @@ ENTRY = Entry(
     "record",
     "local",
     "typical clients first, local DP-SGD, less noise on a plateau",
-    paper="A-DPFL: adaptive differentially private federated learning",
+    paper="Zhao et al. (2021), Utility Optimization of Federated Learning with Differential Privacy",
 )
