@@ -24,7 +24,7 @@ app = typer.Typer(
 )
 errors = Console(stderr=True, soft_wrap=True)
 
-_COMMANDS = ("run", "recipe", "mechanisms", "data", "account", "plan", "ledger", "report", "compare")
+_COMMANDS = ("run", "recipe", "mechanisms", "data", "account", "plan", "ledger", "report", "compare", "reproduce")
 
 
 def _register() -> None:

@@ -49,7 +49,7 @@ def compare(
     wanted = list(MECHANISMS) if everyone or all_claimed else list(contenders or [])
     field = contest.contenders(_some(wanted), common, _own(for_ or []), printed)
     trials = contest.trials(field, _budgets(epsilon), seeds, out)
-    with _Progress(quiet=as_json or not sys.stderr.isatty()) as progress:
+    with Progress(quiet=as_json or not sys.stderr.isatty()) as progress:
         failed = playing.play_all(trials, jobs, progress.show)
     results = [standing.result(trial) for trial in trials if trial.folder not in failed]
     panels, top = standing.standings(results), standing.ceiling(results)
@@ -123,7 +123,7 @@ def _show(
     console.print(f"[bold]{target}[/]")
 
 
-class _Progress:
+class Progress:
     """Rounds played over all runs, and the time that is left."""
 
     def __init__(self, quiet: bool) -> None:
@@ -133,7 +133,7 @@ class _Progress:
         self._bar = Progress(*columns, console=Console(stderr=True), disable=quiet)
         self._task = self._bar.add_task("rounds", total=None)
 
-    def __enter__(self) -> _Progress:
+    def __enter__(self) -> Progress:
         self._bar.start()
         return self
 

@@ -7,15 +7,27 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Protocol
 
 from sordino import recipe as recipes
-from sordino.compare.contest import Trial
 from sordino.errors import RecipeError, SordinoError
 from sordino.recipe import Recipe
 
 Watcher = Callable[[int, int], None]
 """Is told how many rounds have been played, and how many there are in all."""
 _LOOK = 0.5
+
+
+class Trial(Protocol):
+    """A run that is to be played: what, and where."""
+
+    @property
+    def recipe(self) -> Recipe:
+        """What is played."""
+
+    @property
+    def folder(self) -> Path:
+        """Where it is kept."""
 
 
 def play_all(trials: Sequence[Trial], jobs: int, watcher: Watcher) -> dict[Path, str]:
@@ -27,6 +39,8 @@ def play_all(trials: Sequence[Trial], jobs: int, watcher: Watcher) -> dict[Path,
     waiting = [trial for trial in trials if not finished(trial)]
     total = sum(trial.recipe.run.rounds for trial in trials)
     failed: dict[Path, str] = {}
+    if not waiting:
+        return failed
     with ProcessPoolExecutor(max(1, jobs), mp_context=get_context("spawn")) as pool:
         running = {pool.submit(play, trial.recipe, trial.folder): trial for trial in waiting}
         try:

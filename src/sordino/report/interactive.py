@@ -13,10 +13,10 @@ Figure = dict[str, Any]
 
 
 def figure(chart: Chart) -> Figure:
-    """Returns data and layout of the chart, ready for JSON."""
+    """Returns data and layout of the chart, ready for JSON: what is not finite is a gap."""
     return {
         "key": chart.key,
-        "data": [trace for series in chart.series for trace in _traces(series)],
+        "data": [_finite(trace) for series in chart.series for trace in _traces(series)],
         "layout": {
             "xaxis": _axis(chart.x),
             "yaxis": _axis(chart.y) | _headroom(chart),
@@ -28,6 +28,14 @@ def figure(chart: Chart) -> Figure:
     }
 
 
+def _finite(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {name: _finite(part) for name, part in node.items()}
+    if isinstance(node, list):
+        return [_finite(part) for part in node]
+    return None if isinstance(node, float) and not math.isfinite(node) else node
+
+
 def _headroom(chart: Chart) -> Figure:
     """Returns what the chart's content asks of the y axis: rows from the top down, or room for a rule's word."""
     if any(isinstance(series, Heat) for series in chart.series):
@@ -35,7 +43,7 @@ def _headroom(chart: Chart) -> Figure:
     if not chart.rules or chart.y.log or chart.y.range is not None:
         return {}
     lines = (series for series in chart.series if isinstance(series, Series))
-    heights = [value for series in lines for value in series.y if value is not None]
+    heights = [value for series in lines for value in series.y if value is not None and math.isfinite(value)]
     return {"range": [0, 1.14 * max([*heights, *(rule.at for rule in chart.rules)])]}
 
 

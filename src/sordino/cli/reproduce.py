@@ -1,0 +1,110 @@
+"""`sordino reproduce`: the papers' tables and figures, run again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from sordino.reproduce.record import Record
+
+_STYLES = {"equal": "green", "close": "green", "differs": "yellow", "not reproducible as printed": "red"}
+
+
+def reproduce(
+    ids: Annotated[list[str] | None, typer.Argument(help="tables and figures by id, or the beginning of one")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="list every id")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="every id")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="every id that needs no training")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick/--full", help="minutes, fewer seeds and rounds; or as printed")
+    ] = True,
+    seeds: Annotated[int | None, typer.Option(min=1, help="seeds of each run (default: 1 quick, 3 full)")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="runs at once")] = 2,
+    out: Annotated[Path, typer.Option(help="folder for runs, records and pictures; an interrupted one goes on")] = Path(
+        "reproduction"
+    ),
+    docs: Annotated[Path | None, typer.Option(help="also write reproduction.md of all records here")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON list on stdout")] = False,
+) -> None:
+    """Run the papers' tables and figures again: printed beside ours, with a verdict and its reason."""
+    from sordino.errors import SordinoError
+    from sordino.reproduce import document, record
+    from sordino.reproduce.bench import Bench
+    from sordino.reproduce.shelf import EXPERIMENTS
+
+    if list_:
+        _list(as_json)
+        return
+    wanted = _wanted(ids or [], everything, exact, docs is not None)
+    console, found, failed = Console(stderr=True, soft_wrap=True, highlight=False), [], {}
+    for id_ in wanted:
+        from sordino.cli.compare import Progress
+
+        with Progress(quiet=as_json or not sys.stderr.isatty()) as progress:
+            bench = Bench(out / "runs", quick, jobs, seeds, progress.show)
+            try:
+                found.append(record.run(EXPERIMENTS[id_], bench, out))
+            except SordinoError as error:
+                failed[id_] = str(error)
+        if not as_json:
+            _show(found[-1]) if id_ not in failed else console.print(f"[red]{id_}:[/] {escape(failed[id_])}")
+    if docs is not None:
+        kept = [record.read(out / f"{id_}.json") for id_ in EXPERIMENTS if (out / f"{id_}.json").exists()]
+        console.print(f"[bold]{document.write(docs, kept, EXPERIMENTS, out / 'pictures')}[/]")
+    if as_json:
+        print(json.dumps([one.to_json() for one in found], ensure_ascii=False))
+    if failed:
+        raise SordinoError(f"{len(failed)} of {len(wanted)} could not be run: {', '.join(failed)}")
+
+
+def _wanted(ids: Sequence[str], everything: bool, exact: bool, none_is_fine: bool) -> list[str]:
+    from sordino.errors import RecipeError
+    from sordino.reproduce.shelf import EXPERIMENTS
+
+    if everything or exact:
+        return [id_ for id_, experiment in EXPERIMENTS.items() if everything or experiment.kind == "exact"]
+    wanted: dict[str, None] = {}
+    for asked in ids:
+        matching = [asked] if asked in EXPERIMENTS else [id_ for id_ in EXPERIMENTS if id_.startswith(asked)]
+        if not matching:
+            raise RecipeError(f"{asked!r} is no table or figure here: `sordino reproduce --list` names them all")
+        wanted |= dict.fromkeys(matching)
+    if not wanted and not none_is_fine:
+        raise RecipeError("nothing to reproduce: name ids, or use --all; `sordino reproduce --list` names them all")
+    return list(wanted)
+
+
+def _list(as_json: bool) -> None:
+    from sordino.reproduce.shelf import EXPERIMENTS
+
+    rows = [
+        {"id": e.id, "paper": e.paper.authors, "place": e.place, "title": e.title, "kind": e.kind}
+        for e in EXPERIMENTS.values()
+    ]
+    if as_json:
+        print(json.dumps(rows, ensure_ascii=False, indent=2))
+        return
+    table = Table("id", "paper", "place", "what", "kind", box=SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(row["id"], row["paper"], row["place"], row["title"], row["kind"])
+    Console(width=max(Console().width, 110)).print(table)
+
+
+def _show(record: Record) -> None:
+    table = Table("quantity", "printed", "ours", "status", box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    table.title = f"[bold]{record.id}[/] ({record.scale}, {record.seconds:.0f} s): {record.tally()}"
+    for line in record.lines:
+        status = f"[{_STYLES[line.status]}]{line.status}[/]"
+        why = f"\n[dim]{escape(line.why)}[/]" if line.why else ""
+        table.add_row(escape(line.quantity), escape(line.printed), escape(line.ours), status + why)
+    Console(width=max(Console().width, 130), highlight=False).print(table)

@@ -1,0 +1,1 @@
+"""The five papers' tables and figures, run again: what is printed beside what comes out, and why they differ."""

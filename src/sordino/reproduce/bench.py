@@ -1,0 +1,116 @@
+"""Where experiments are run: full or quick, every run kept by the digest of its recipe and played once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sordino import recipe as recipes
+from sordino.compare.playing import Watcher, play_all
+from sordino.errors import SordinoError
+from sordino.recipe import Recipe
+from sordino.report.chart import Series
+from sordino.report.reading import RunView, read
+
+T = TypeVar("T")
+UNBOUND = "budget.epsilon=1e9"
+"""For experiments that set their noise themselves: no budget stops them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One run of an experiment."""
+
+    recipe: Recipe
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The same recipe with different seeds."""
+
+    views: tuple[RunView, ...]
+
+    def last(self, field: str = "accuracy") -> tuple[float, float]:
+        """Returns mean and standard deviation over seeds of the last value of a metric."""
+        return _spread([_known(view.last(field)) for view in self.views])
+
+    def best(self, field: str = "accuracy") -> tuple[float, float]:
+        """Returns mean and standard deviation over seeds of the best value (the greatest; of the loss, the least)."""
+        pick = min if field == "loss" else max
+        return _spread(
+            [pick(_known(line[field]) for line in view.rounds if line.get(field) is not None) for view in self.views]
+        )
+
+    def rounds(self) -> float:
+        """Returns the mean number of rounds that were played."""
+        return float(np.mean([len(view.rounds) for view in self.views]))
+
+    def series(self, label: str, color: int, field: str = "accuracy", dashed: bool = False) -> Series:
+        """Returns a metric by round, mean and band over seeds, as far as all of them played."""
+        paths = [{line["round"]: line[field] for line in v.rounds if line.get(field) is not None} for v in self.views]
+        rounds = sorted(set.intersection(*(set(path) for path in paths)))
+        table = np.array([[path[round_] for round_ in rounds] for path in paths])
+        mean, std = table.mean(0), table.std(0)
+        low, high = ([float(x) for x in edge] for edge in (mean - std, mean + std))
+        edges = (low, high) if len(paths) > 1 else (None, None)
+        return Series(label, rounds, [float(x) for x in mean], "line", color, dashed, *edges)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """How big an experiment is run, and where its runs are kept."""
+
+    folder: Path
+    quick: bool
+    jobs: int = 1
+    seeds: int | None = None
+    watcher: Watcher = lambda done, total: None
+
+    def size(self, full: T, quick: T) -> T:
+        """Returns the full or the quick value of a setting."""
+        return quick if self.quick else full
+
+    def play(self, plans: Mapping[str, Sequence[str]], seeds: int = 3) -> dict[str, Runs]:
+        """Plays recipes, each given by its settings, and returns their runs by name.
+
+        Args:
+            plans: `section.field=value` settings by name.
+            seeds: how many seeds a full run has; a quick one has one, and `--seeds` overrules both.
+
+        Raises:
+            SordinoError: a run cannot be played; the sentence says why.
+        """
+        count = self.seeds or (1 if self.quick else seeds)
+        jobs = {name: [self._job(settings, seed) for seed in range(count)] for name, settings in plans.items()}
+        once = {job.folder: job for group in jobs.values() for job in group}
+        failed = play_all(list(once.values()), self.jobs, self.watcher)
+        if failed:
+            raise SordinoError(next(iter(failed.values())))
+        return {name: Runs(tuple(read(job.folder) for job in group)) for name, group in jobs.items()}
+
+    def _job(self, settings: Sequence[str], seed: int) -> Job:
+        recipe = recipe_of([*settings, f"run.seed={seed}"])
+        digest = hashlib.blake2b(recipes.dump(recipe).encode(), digest_size=8).hexdigest()
+        return Job(recipe, self.folder / f"{recipe.mechanism.name}-{digest}")
+
+
+def recipe_of(settings: Sequence[str]) -> Recipe:
+    """Returns a recipe of nothing but these settings and each section's own defaults (not the embedded recipe's)."""
+    tree: dict[str, Any] = {}
+    for setting in settings:
+        recipes.put(tree, setting)
+    return recipes.validate(tree)
+
+
+def _known(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float]:
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

@@ -1,0 +1,69 @@
+"""docs/reproduction.md: every record as a section, with its pictures beside the printed numbers."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sordino.reproduce.experiment import Experiment
+from sordino.reproduce.record import STATUSES, Record
+
+_INTRO = """# The five papers, run again
+
+Made by `sordino reproduce`: every table and figure of the five papers that states numbers, as an id. The printed
+parameters are the recipe, and nothing is tuned to hit a printed number; where a paper leaves one out, the value that
+was taken is listed under *Chosen*. Statements without a number (“accuracy falls as C grows”) are checked as statements.
+
+`equal`: the same to the printed digits, or the statement holds. `close`: within the tolerance that is stated.
+`differs`: neither. `not reproducible as printed`: it cannot follow from what is printed, for the reason that is given.
+`quick` runs have one seed and fewer rounds, so a number that `differs` there may yet be reached; `full` runs have the
+paper's rounds and several seeds.
+"""
+
+
+def write(folder: Path, records: Sequence[Record], shelf: Mapping[str, Experiment], pictures: Path) -> Path:
+    """Writes `reproduction.md` into a folder, and copies the pictures that it shows to `img/reproduction/`."""
+    images = folder / "img" / "reproduction"
+    images.mkdir(parents=True, exist_ok=True)
+    for key, _ in (picture for record in records for picture in record.pictures):
+        shutil.copyfile(pictures / f"{key}.svg", images / f"{key}.svg")
+    parts = [_INTRO, _summary(records, shelf)]
+    paper = ""
+    for record in records:
+        experiment = shelf[record.id]
+        if experiment.paper.short != paper:
+            paper = experiment.paper.short
+            parts.append(f"## {experiment.paper.authors}: {experiment.paper.title}\n")
+        parts.append(_section(record, experiment))
+    path = folder / "reproduction.md"
+    path.write_text("\n".join(parts), encoding="utf-8")
+    return path
+
+
+def _summary(records: Sequence[Record], shelf: Mapping[str, Experiment]) -> str:
+    rows = ["| id | what | run | " + " | ".join(STATUSES) + " |", "|---|---|---|" + "---:|" * len(STATUSES)]
+    for record in records:
+        counts = [sum(line.status == status for line in record.lines) for status in STATUSES]
+        cells = " | ".join(str(count) if count else "" for count in counts)
+        rows.append(f"| [{record.id}](#{record.id}) | {shelf[record.id].title} | {record.scale} | {cells} |")
+    return "\n".join([*rows, ""])
+
+
+def _section(record: Record, experiment: Experiment) -> str:
+    how = record.scale if record.seeds is None else f"{record.scale}, {record.seeds} seeds"
+    parts = [f"### {record.id}\n", f"{experiment.title} ({experiment.place}); {how}.\n"]
+    parts += ["| quantity | printed | ours | status | why |", "|---|---|---|---|---|"]
+    for line in record.lines:
+        cells = (line.quantity, line.printed, line.ours, line.status, line.why)
+        parts.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
+    parts.append("")
+    parts += [f"![{title}](img/reproduction/{key}.svg)" for key, title in record.pictures]
+    parts += ["", *(f"{remark}\n" for remark in record.remarks)]
+    if experiment.choices:
+        parts += ["*Chosen, where the paper is silent:*\n", *(f"- {choice}" for choice in experiment.choices), ""]
+    return "\n".join(parts)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

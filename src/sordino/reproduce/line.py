@@ -1,0 +1,61 @@
+"""One printed number or statement beside ours, and the verdict on it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Status = Literal["equal", "close", "differs", "not reproducible as printed"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a reproduction."""
+
+    quantity: str
+    printed: str
+    ours: str
+    status: Status
+    why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the line as plain data."""
+        return asdict(self)
+
+
+def number(
+    quantity: str, printed: float, ours: float, digits: int, tolerance: float = 0.0, why: str = "", spread: float = 0.0
+) -> Line:
+    """Judges a number: `equal` to the printed digits, `close` within the stated tolerance, or it `differs`."""
+    if round(ours, digits) == round(printed, digits):
+        status: Status = "equal"
+    else:
+        status = "close" if abs(ours - printed) <= tolerance else "differs"
+    around = f" ± {spread:.{digits}f}" if spread else ""
+    reason = _tolerated(tolerance, digits) if status == "close" and not why else why
+    return Line(quantity, f"{printed:.{digits}f}", f"{ours:.{digits}f}{around}", status, reason)
+
+
+def accuracy(
+    quantity: str, printed: float, ours: float, spread: float = 0.0, tolerance: float = 0.02, why: str = ""
+) -> Line:
+    """Judges an accuracy, in percent; two points (or as stated) count as close."""
+    told = number(quantity, 100 * printed, 100 * ours, 2, 100 * tolerance, why, 100 * spread)
+    reason = f"within {100 * tolerance:g} points" if told.status == "close" and not why else why
+    return Line(quantity, f"{told.printed} %", f"{told.ours} %", told.status, reason)
+
+
+def statement(quantity: str, printed: str, ours: str, holds: bool, why: str = "") -> Line:
+    """Judges a statement without a number: it holds here too, or it does not."""
+    return Line(quantity, printed, ours, "equal" if holds else "differs", why)
+
+
+def impossible(quantity: str, printed: str, ours: str, why: str) -> Line:
+    """Returns a line for what cannot follow from what is printed."""
+    return Line(quantity, printed, ours, "not reproducible as printed", why)
+
+
+def _tolerated(tolerance: float, digits: int) -> str:
+    shown = max(digits, -math.floor(math.log10(tolerance))) if tolerance > 0 else digits
+    return f"within {tolerance:.{shown}f}"

@@ -1,0 +1,72 @@
+"""Findings kept on disk, one JSON file an experiment, so that a page can be made of them whenever they were found."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sordino._version import __version__
+from sordino.report import static
+from sordino.reproduce.bench import Bench
+from sordino.reproduce.experiment import Experiment
+from sordino.reproduce.line import Line, Status
+
+STATUSES: tuple[Status, ...] = ("equal", "close", "differs", "not reproducible as printed")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One experiment, as it was run."""
+
+    id: str
+    scale: str
+    """`full`, `quick` or `exact`."""
+    seeds: int | None
+    seconds: float
+    version: str
+    lines: tuple[Line, ...]
+    remarks: tuple[str, ...]
+    pictures: tuple[tuple[str, str], ...]
+    """File name (without its ending) and title."""
+
+    def tally(self) -> str:
+        """Returns how many lines have which status."""
+        counts = Counter(line.status for line in self.lines)
+        return ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the record as plain data."""
+        return asdict(self)
+
+
+def run(experiment: Experiment, bench: Bench, out: Path) -> Record:
+    """Runs an experiment, draws its pictures, and writes the record."""
+    began = time.perf_counter()
+    found = experiment.find(bench)
+    for chart in found.charts:
+        static.save(chart, out / "pictures")
+    record = Record(
+        experiment.id,
+        experiment.kind if experiment.kind == "exact" else bench.size("full", "quick"),
+        bench.seeds,
+        time.perf_counter() - began,
+        __version__,
+        found.lines,
+        found.remarks,
+        tuple((chart.key, chart.title) for chart in found.charts),
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"{experiment.id}.json").write_text(json.dumps(record.to_json(), indent=2, ensure_ascii=False) + "\n")
+    return record
+
+
+def read(path: Path) -> Record:
+    """Reads a record back."""
+    fields = json.loads(path.read_text())
+    lines = tuple(Line(**line) for line in fields.pop("lines"))
+    pictures = tuple((key, title) for key, title in fields.pop("pictures"))
+    return Record(**{**fields, "lines": lines, "pictures": pictures, "remarks": tuple(fields["remarks"])})

@@ -1,0 +1,80 @@
+"""Xue et al. (2023), §VI-C to F: the parameter study of Fig. 5."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sordino.reproduce.bench import Bench, Runs
+from sordino.reproduce.experiment import Experiment, Finding
+from sordino.reproduce.line import Line, accuracy, impossible, statement
+from sordino.reproduce.xue_scene import DROWNED, MNIST, NAMES, PAPER, READINGS, SHARED, client, judged, ours
+
+CHOICES = (*SHARED, "ε is not stated for these figures: 0.5, which allows 7 uploads at σ0 = 26.")
+
+
+def fig5a(bench: Bench) -> Finding:
+    """Fig. 5(a): the number of clients."""
+    printed = {"sgd": 0.0298, "momentum": 0.0281, "adam": 0.0290, "rmsprop": 0.0278}
+    lines = []
+    for optimizer in bench.size(tuple(NAMES), ("rmsprop",)):
+        few = _study(bench, optimizer)
+        many = _study(bench, optimizer, "partition.clients=700", "train.batch_size=5")
+        lines.append(_gap(f"50 → 700 clients, {NAMES[optimizer]}", printed[optimizer], few, many))
+    return Finding(tuple(lines))
+
+
+def fig5b(bench: Bench) -> Finding:
+    """Fig. 5(b): the noise level σ0."""
+    printed = {"sgd": 0.017, "momentum": 0.0104, "adam": 0.0094, "rmsprop": 0.0209}
+    lines = []
+    for optimizer in bench.size(tuple(NAMES), ("rmsprop",)):
+        less, more = _study(bench, optimizer), _study(bench, optimizer, "mechanism.noise_multiplier=30")
+        lines.append(_gap(f"σ0 = 26 → 30, {NAMES[optimizer]}", printed[optimizer], less, more))
+    return Finding(tuple(lines))
+
+
+def fig5c(bench: Bench) -> Finding:
+    """Fig. 5(c): the share of clients that take part."""
+    printed = {"sgd": 0.8667, "momentum": 0.8808, "adam": 0.9105, "rmsprop": 0.9221}
+    lines = []
+    for optimizer in bench.size(tuple(NAMES), ("rmsprop",)):
+        part = _study(bench, optimizer, "select.kind=fixed", "select.size=30")
+        lines.append(judged(f"u = 0.6, {NAMES[optimizer]}", printed[optimizer], part))
+    return Finding(tuple(lines))
+
+
+def fig5d(bench: Bench) -> Finding:
+    """Fig. 5(d): the truncation factor β."""
+    betas = bench.size((0.8, 0.9, 1.0, 1.1, 1.2, 1.4), (0.8, 1.1, 1.4))
+    found = {beta: _study(bench, "rmsprop", f"mechanism.beta={beta}") for beta in betas}
+    ends = {beta: max(runs.last()[0] for runs in readings.values()) for beta, readings in found.items()}
+    best, shown = max(ends, key=lambda beta: ends[beta]), ", ".join(f"{b:g}: {100 * a:.1f} %" for b, a in ends.items())
+    if max(ends.values()) < 0.2:
+        return Finding((impossible("best β", "between 1.0 and 1.2", shown, DROWNED),))
+    return Finding((statement("best β", "between 1.0 and 1.2", shown, 1.0 <= best <= 1.2),))
+
+
+def _study(bench: Bench, optimizer: str, *changed: str) -> dict[str, Runs]:
+    """Plays the parameter study of §VI-C to F: K = 64 for SGD, 16 for the others."""
+    base = [*MNIST, *client(optimizer, 64 if optimizer == "sgd" else 16), f"run.rounds={bench.size(7, 2)}"]
+    return bench.play({name: [*base, *ours(26, divisor), *changed] for name, divisor in READINGS.items()})
+
+
+def _gap(quantity: str, printed: float, before: Mapping[str, Runs], after: Mapping[str, Runs]) -> Line:
+    """Judges a difference of accuracies, which means something only where there is accuracy to lose."""
+    shown = ", ".join(
+        f"{100 * before[name].last()[0]:.1f} % → {100 * after[name].last()[0]:.1f} % ({name})" for name in before
+    )
+    alive = [name for name in before if before[name].last()[0] > 0.2]
+    if not alive:
+        return impossible(quantity, f"{100 * printed:.2f} points less", shown, DROWNED)
+    lost = before[alive[0]].last()[0] - after[alive[0]].last()[0]
+    return accuracy(quantity, printed, lost)
+
+
+EXPERIMENTS = (
+    Experiment("xue-fig5a", PAPER, "Fig. 5(a), §VI-C", "Number of clients", fig5a, choices=CHOICES),
+    Experiment("xue-fig5b", PAPER, "Fig. 5(b), §VI-D", "Noise level", fig5b, choices=CHOICES),
+    Experiment("xue-fig5c", PAPER, "Fig. 5(c), §VI-E", "Share of participating clients", fig5c, choices=CHOICES),
+    Experiment("xue-fig5d", PAPER, "Fig. 5(d), §VI-F", "Truncation factor", fig5d, choices=CHOICES),
+)

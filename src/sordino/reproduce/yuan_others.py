@@ -1,0 +1,110 @@
+"""Yuan et al. (2023), §V-C: the same mechanism on a support vector machine and on convolutional networks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sordino.report.chart import Chart
+from sordino.reproduce.bench import UNBOUND, Bench, Runs
+from sordino.reproduce.experiment import Experiment, Finding
+from sordino.reproduce.line import Line, impossible, number, statement
+from sordino.reproduce.membership import success
+from sordino.reproduce.yuan import MLP, PAPER, RATE, SCENE, geometric, grids, least_of, levels_lines, over, silent
+
+SVM = [*SCENE, "data.name=adult", "model.name=svm"]
+CNN = {name: [*SCENE, f"data.name={name}", "model.name=cnn_yuan"] for name in ("cifar10", "fashion-mnist")}
+SETTINGS = (RATE, "λ_r is not stated: no regulariser.", "Users, K, τ and C are those of the MNIST experiments.")
+SHADOWS = (
+    RATE,
+    "The attack is not stated beyond its 25 shadow models: Shokri et al. (2017), logistic regression for each class.",
+    "Each of 26 models is attacked with the 25 others (quick: 5 models), each trained on its own half of the images.",
+)
+OVERFIT = (
+    "a linear network of 32 hidden units and 150 gradient steps hardly remembers anything: its loss is the same on the "
+    "training and on the test images, so no attack on its confidences can tell 99 % of them apart"
+)
+LAYERS = (RATE, "Sizes of the network's layers are not stated: LeNet's (6 and 16 channels, 120 and 84 units).")
+
+
+def fig7(bench: Bench) -> Finding:
+    """Fig. 7: the SVM on Adult, by ϑ."""
+    grid = bench.size((5, 10, 15, 20, 30, 40, 50), (5, 15, 30, 50))
+    runs = {f"ϑ = {t:g}": over(bench, grid, t, scene=SVM) for t in (0.9, 0.95, 1.0, 1.05, 1.1)}
+    least = {name: min(found.last("loss")[0] for found in row.values()) for name, row in runs.items()}
+    order = min(least["ϑ = 1.05"], least["ϑ = 1.1"]) < least["ϑ = 1"] < min(least["ϑ = 0.9"], least["ϑ = 0.95"])
+    shown = ", ".join(f"{name}: {value:.4f}" for name, value in least.items())
+    line = statement("least loss", "ϑ > 1 best, then 1, then ϑ < 1", shown, order)
+    return Finding((line,), grids("yuan-fig7", "Yuan et al., Fig. 7: SVM on Adult", runs))
+
+
+def fig8(bench: Bench) -> Finding:
+    """Fig. 8: the CNN on CIFAR-10 and Fashion-MNIST, by ϑ."""
+    grid, thetas = bench.size((5, 10, 20, 30), (5, 12)), bench.size((0.9, 0.95, 1.0, 1.05, 1.1), (0.95, 1.0, 1.05))
+    lines: list[Line] = []
+    charts: list[Chart] = []
+    for name, scene in CNN.items():
+        runs = {f"ϑ = {t:g}": over(bench, grid, t, scene=scene, seeds=1) for t in thetas}
+        best = least_of(runs)
+        lines.append(statement(f"{name}: least loss", "ϑ < 1", best, best in ("ϑ = 0.9", "ϑ = 0.95")))
+        charts += grids(f"yuan-fig8-{name}", f"Yuan et al., Fig. 8: {name}", runs)
+    return Finding(tuple(lines), tuple(charts))
+
+
+def fig9(bench: Bench) -> Finding:
+    """Fig. 9: the SVM on Adult, by ε."""
+    grid, levels = bench.size((5, 10, 20, 30, 40, 50), (5, 20, 50)), (2.0, 5.0, 10.0, 20.0, 50.0)
+    runs = {f"ε = {e:g}": over(bench, grid, 1.05, e, SVM) for e in levels} | {"no noise": silent(bench, grid, SVM)}
+    lines = levels_lines(runs, levels)
+    free = [found.last("loss")[0] for found in runs["no noise"].values()]
+    falls = free == sorted(free, reverse=True)
+    lines.append(statement("without noise", "does not diverge", ", ".join(f"{x:.4f}" for x in free), falls))
+    return Finding(tuple(lines), grids("yuan-fig9", "Yuan et al., Fig. 9: SVM on Adult", runs))
+
+
+def fig10(bench: Bench) -> Finding:
+    """Fig. 10: the CNN, by ε."""
+    grid, levels = bench.size((5, 10, 20, 30), (5, 12)), bench.size((5.0, 10.0, 20.0, 50.0), (5.0, 50.0))
+    lines: list[Line] = []
+    charts: list[Chart] = []
+    for name, scene in CNN.items():
+        found = _levels(bench, grid, levels, scene)
+        lines += [
+            statement(f"{name}: {line.quantity}", line.printed, line.ours, line.status == "equal")
+            for line in levels_lines(found, levels)
+        ]
+        charts += grids(f"yuan-fig10-{name}", f"Yuan et al., Fig. 10: {name}", found)
+    return Finding(tuple(lines), tuple(charts))
+
+
+def table3(bench: Bench) -> Finding:
+    """Table III: success of membership inference."""
+    printed = {5: (0.581, 0.582, 0.573), 10: (0.599, 0.587, 0.583), 20: (0.607, 0.602, 0.596)}
+    count, thetas = bench.size(26, 5), (0.95, 1.0, 1.05)
+    lines: list[Line] = []
+    for epsilon, row in printed.items():
+        for theta, value in zip(thetas, row, strict=True):
+            if not bench.quick or (epsilon, theta) == (10, 1.05):
+                rate, spread = success(geometric(theta, 30, epsilon), count, bench.folder / f"mia-{epsilon}-{theta:g}")
+                lines.append(number(f"ε = {epsilon}, ϑ = {theta:g}", value, rate, 3, 0.02, spread=spread))
+    free = [*MLP, "mechanism.name=fedavg", UNBOUND, "run.rounds=30"]
+    rate, spread = success(free, count, bench.folder / "mia-none")
+    lines.append(impossible("no DP", "0.993", f"{rate:.3f} ± {spread:.3f}", OVERFIT))
+    return Finding(tuple(lines))
+
+
+def _levels(
+    bench: Bench, grid: Sequence[int], levels: Sequence[float], scene: Sequence[str]
+) -> dict[str, dict[int, Runs]]:
+    runs = {f"ε = {e:g}": over(bench, grid, 1.05, e, scene, seeds=1) for e in levels}
+    return runs | {"no noise": silent(bench, grid, scene)}
+
+
+EXPERIMENTS = (
+    Experiment("yuan-fig7", PAPER, "Fig. 7, §V-C", "SVM on Adult by ϑ", fig7, choices=SETTINGS),
+    Experiment("yuan-fig8", PAPER, "Fig. 8, §V-C", "CNN by ϑ", fig8, choices=LAYERS),
+    Experiment(
+        "yuan-fig9", PAPER, "Fig. 9, §V-C", "SVM on Adult by ε", fig9, choices=(*SETTINGS, "ε = 2, 5, 10, 20, 50.")
+    ),
+    Experiment("yuan-fig10", PAPER, "Fig. 10, §V-C", "CNN by ε", fig10, choices=LAYERS),
+    Experiment("yuan-table3", PAPER, "Table III, §V-B-4", "Membership inference", table3, choices=SHADOWS),
+)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from click.testing import Result
+from typer.testing import CliRunner
+
+from sordino.cli.reproduce import reproduce
+from sordino.errors import RecipeError, SordinoError
+from sordino.reproduce import document, record
+from sordino.reproduce.bench import Bench
+from sordino.reproduce.line import statement
+from sordino.reproduce.record import Record
+from sordino.reproduce.shelf import EXPERIMENTS
+
+SMALL = ["mechanism.name=dp_fedavg", "partition.clients=30", "select.kind=poisson", "select.rate=0.5", "run.rounds=2"]
+
+
+def invoke(*arguments: str) -> Result:
+    app = typer.Typer()
+    app.command()(reproduce)
+    return CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+
+
+def test_printed_and_ours_come_out_with_a_verdict_and_a_page(tmp_path: Path) -> None:
+    out, docs = tmp_path / "out", tmp_path / "docs"
+    told = json.loads(invoke("baek-table2", "--out", str(out), "--docs", str(docs), "--json").stdout)
+    assert [row["id"] for row in told] == ["baek-table2"]
+    page = (docs / "reproduction.md").read_text()
+    assert "| ε after 1,000 rounds, 10% dropout | 2.855 | 2.855 | equal |  |" in page
+    assert (docs / "img" / "reproduction" / "baek-table2.svg").exists()
+    assert "(img/reproduction/baek-table2.svg)" in page
+
+
+def test_every_id_is_listed() -> None:
+    assert [row["id"] for row in json.loads(invoke("--list", "--json").stdout)] == list(EXPERIMENTS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"), [(["baek-fig99"], "is no table or figure"), ([], "nothing to reproduce")]
+)
+def test_what_cannot_be_meant_is_refused(arguments: list[str], sentence: str) -> None:
+    with pytest.raises(RecipeError, match=sentence):
+        invoke(*arguments)
+
+
+def test_runs_are_played_once_and_shared_between_figures(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, quick=True, seeds=2)
+    first = bench.play({"a": SMALL, "the same": SMALL})
+    assert first["a"].views[0].path == first["the same"].views[0].path
+    assert len(list(tmp_path.iterdir())) == 2
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/metrics.jsonl")}
+    again = bench.play({"a": SMALL})["a"]
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/metrics.jsonl")} == before
+    finals = [view.rounds[-1]["accuracy"] for view in again.views]
+    assert again.last()[0] == pytest.approx(sum(finals) / 2)
+    assert again.best("loss")[0] <= again.last("loss")[0]
+
+
+def test_a_run_that_cannot_be_played_says_why(tmp_path: Path) -> None:
+    with pytest.raises(SordinoError, match=r"select\.size is 90"):
+        Bench(tmp_path, quick=True).play({"a": [*SMALL, "select.kind=fixed", "select.size=90"]})
+
+
+def test_records_come_back_as_they_were(tmp_path: Path) -> None:
+    kept = Record("baek-fig1", "quick", None, 1.5, "0", (statement("a", "b|c", "d", True),), ("e",), ())
+    (tmp_path / "baek-fig1.json").write_text(json.dumps(kept.to_json()))
+    assert record.read(tmp_path / "baek-fig1.json") == kept
+    page = document.write(tmp_path, [kept], EXPERIMENTS, tmp_path).read_text()
+    assert r"| a | b\|c | d | equal |  |" in page and "Chosen, where the paper is silent" in page

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from sordino.reproduce.line import accuracy, impossible, number, statement
+
+
+@pytest.mark.parametrize(
+    ("ours", "status"),
+    [(1.3174, "equal"), (1.3181, "close"), (1.3169, "equal"), (1.3199, "differs"), (1.314, "differs")],
+)
+def test_numbers_are_judged_by_their_printed_digits_and_a_stated_tolerance(ours: float, status: str) -> None:
+    assert number("ε", 1.317, ours, 3, 0.002).status == status
+
+
+def test_a_tolerance_is_stated_where_it_was_needed() -> None:
+    assert number("ε", 1.317, 1.318, 3, 0.002).why == "within 0.002"
+    assert number("ε", 1.317, 1.317, 3, 0.002).why == ""
+
+
+def test_accuracies_are_told_in_percent_and_close_within_two_points() -> None:
+    line = accuracy("z = 1", 0.9289, 0.913, 0.004)
+    assert (line.printed, line.ours, line.status, line.why) == ("92.89 %", "91.30 ± 0.40 %", "close", "within 2 points")
+    assert accuracy("z = 1", 0.9289, 0.90).status == "differs"
+
+
+def test_statements_hold_or_do_not_and_the_impossible_says_why() -> None:
+    assert statement("order", "a > b", "3 > 2", True).status == "equal"
+    assert statement("order", "a > b", "2 < 3", False).status == "differs"
+    assert impossible("σ", "0.0035", "0.0279", "no M gives it").status == "not reproducible as printed"

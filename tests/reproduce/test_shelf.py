@@ -1,0 +1,80 @@
+"""Every experiment runs from end to end, quick and full, on runs that are made up: only the training is left out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sordino.recipe import Recipe, dump
+from sordino.report import static
+from sordino.report.reading import RunView
+from sordino.reproduce import bench as benches
+from sordino.reproduce import fed_cad, yuan_others
+from sordino.reproduce.bench import Bench, Runs
+from sordino.reproduce.shelf import EXPERIMENTS
+
+FIGURES = {
+    "baek": ["table2", *(f"fig{n}" for n in range(1, 6))],
+    "xue": ["fig2", "fig3", *(f"fig{n}{part}" for n in (4, 5) for part in "abcd")],
+    "adpfl": ["fig4", "table2", "fig5", "fig6"],
+    "cad": [f"fig{n}" for n in range(1, 7)],
+    "yuan": ["table2", *(f"fig{n}" for n in range(2, 11)), "table3"],
+}
+IDS = [f"{paper}-{name}" for paper, names in FIGURES.items() for name in names]
+
+
+class Imagined(Bench):
+    """Checks every recipe, and makes up what its run would have left behind."""
+
+    def play(self, plans: Mapping[str, Sequence[str]], seeds: int = 3) -> dict[str, Runs]:
+        assert seeds >= 1
+        return {name: Runs((imagine(benches.recipe_of(settings)),)) for name, settings in plans.items()}
+
+
+def imagine(recipe: Recipe) -> RunView:
+    draw = np.random.default_rng(int.from_bytes(hashlib.blake2b(dump(recipe).encode(), digest_size=4).digest()))
+    accuracy = draw.random(recipe.run.rounds)
+    rounds = tuple(
+        {
+            "round": place + 1,
+            "accuracy": float(value),
+            "loss": float(1 - value),
+            "knobs": {"noise_multiplier": 0.7 ** (place // 3), "last_round": 30.0},
+        }
+        for place, value in enumerate(accuracy)
+    )
+    view = RunView(Path("imagined"), recipe, {}, rounds, ())
+    fives = np.sort(draw.normal(size=(len(rounds), 8, 5)))
+    view.__dict__["notes"] = {"original": fives, "truncated": fives * 0.99, "round": np.arange(1, len(rounds) + 1)}
+    return view
+
+
+def test_every_table_and_figure_that_states_numbers_has_an_id() -> None:
+    assert sorted(EXPERIMENTS) == sorted(IDS)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+@pytest.mark.parametrize("id_", IDS)
+def test_an_experiment_is_made_of_valid_recipes_and_gives_verdicts(
+    id_: str, quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = EXPERIMENTS[id_]
+    if experiment.kind == "exact" and quick:
+        pytest.skip("exact experiments have one size")
+    monkeypatch.setattr(yuan_others, "success", lambda settings, count, folder: (0.5, 0.01))
+    monkeypatch.setattr(fed_cad, "distances", lambda settings, rounds: [(0.2, 0.1, 0.3)] * 2 + [(0.1, 0.0, 0.2)])
+    found = experiment.find(Imagined(tmp_path, quick))
+    assert found.lines
+    assert all(line.why for line in found.lines if line.status == "not reproducible as printed")
+    assert len({chart.key for chart in found.charts}) == len(found.charts)
+    assert all(chart.key.startswith((id_, "cad-variance")) for chart in found.charts)
+    if quick and found.charts:
+        assert static.save(found.charts[0], tmp_path, ("svg",))[0].stat().st_size > 1000
+
+
+def test_what_a_paper_leaves_out_is_said() -> None:
+    assert all(experiment.choices for experiment in EXPERIMENTS.values() if experiment.kind == "training")
