@@ -7,7 +7,7 @@ from pathlib import Path
 from sordino import recipe as recipes
 from sordino.account.ledger import Ledger
 from sordino.assemble import Cast, assemble
-from sordino.run import Outcome, run
+from sordino.runner import Outcome, run
 
 SMALL = (
     "partition.clients=24",

@@ -15,7 +15,7 @@ from sordino.errors import RecipeError
 from sordino.events import ComposedDpEvent, GaussianDpEvent, Guarantee, SelfComposedDpEvent
 from sordino.mechanism import Turn
 from sordino.randomness import Streams
-from sordino.run import run
+from sordino.runner import run
 from sordino.store import ClientStore
 
 SERVER = Guarantee("record", "server", "add_remove")

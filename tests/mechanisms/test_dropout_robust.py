@@ -13,7 +13,7 @@ from sordino.errors import RecipeError
 from sordino.events import GaussianDpEvent, Guarantee, PoissonSampledDpEvent, Skellam, Unbounded
 from sordino.mechanism import Turn
 from sordino.randomness import Streams
-from sordino.run import run
+from sordino.runner import run
 from sordino.store import ClientStore
 
 SERVER = Guarantee("client", "server", "zero_out")

@@ -14,7 +14,7 @@ from sordino.folder import RunFolder
 from sordino.mechanism import Turn
 from sordino.memory import Memory
 from sordino.randomness import Streams
-from sordino.run import run
+from sordino.runner import run
 from sordino.store import ClientStore
 
 NAME = "mechanism.name=fed_cad"

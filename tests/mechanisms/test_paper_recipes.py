@@ -6,7 +6,7 @@ import pytest
 
 from sordino import recipe as recipes
 from sordino.assemble import assemble
-from sordino.run import run
+from sordino.runner import run
 
 FOLDER = Path(__file__).resolve().parents[2] / "recipes" / "papers"
 ALL = sorted(path.stem for path in FOLDER.glob("*.toml"))

@@ -11,7 +11,7 @@ import pytest
 
 from sordino import recipe as recipes
 from sordino.report.reading import RunView, read
-from sordino.run import run
+from sordino.runner import run
 
 _SMALL = ["run.rounds=6", "partition.clients=60", "select.kind=poisson", "select.rate=0.4", "server.learning_rate=8"]
 

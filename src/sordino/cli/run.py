@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from sordino.run import Outcome
+    from sordino.runner import Outcome
 
 
 def run(
@@ -26,7 +26,7 @@ def run(
     from sordino import recipe as recipes
     from sordino.cli.progress import RoundProgress
     from sordino.errors import RecipeError
-    from sordino.run import run as train
+    from sordino.runner import run as train
 
     settings = list(set_ or []) + ([f"run.seed={seed}"] if seed is not None else [])
     if resume and out is None:

@@ -59,7 +59,7 @@ def play(recipe: Recipe, folder: Path) -> str | None:
     """Plays one trial in this process; returns why it cannot be played, if so."""
     import torch
 
-    from sordino.run import run
+    from sordino.runner import run
 
     torch.set_num_threads(1)
     try:

@@ -21,7 +21,7 @@ from sordino.data.federation import Federation
 from sordino.layout import Layout
 from sordino.recipe import Recipe
 from sordino.reproduce.bench import recipe_of
-from sordino.run import run
+from sordino.runner import run
 from sordino.types import BoolArray, FloatArray
 
 _GUESSED = 2000
