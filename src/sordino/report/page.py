@@ -98,7 +98,7 @@ def _tiles(view: RunView) -> str:
         ("test loss", value("loss", f"{loss:.4g}", loss)) if loss is not None else None,
         (f"rounds of {view.recipe.run.rounds}", value("rounds", str(len(view.rounds)), len(view.rounds))),
         ("clients", f"{len(view.participations):,}") if len(view.participations) else None,
-        ("budget ε", number(view.recipe.budget.epsilon)) if view.recipe.budget.epsilon is not None else None,
+        ("budget ε", f"{view.recipe.budget.epsilon:g}") if view.recipe.budget.epsilon is not None else None,
         ("seconds", f"{seconds:.1f}"),
     ]
     inner = "".join(

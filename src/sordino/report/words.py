@@ -47,7 +47,7 @@ def promise(entry: Mapping[str, Any], trust: str) -> Promise:
         title=f"{_UNITS[unit][0]} against {'an outsider' if observer == 'outsider' else 'the server'}",
         verdict=entry["status"],
         epsilon=number(epsilon),
-        delta=f"{entry['delta']:g}",
+        delta=small(entry["delta"]),
         sentence=_sentence(entry, trust),
         claimed=None if claimed is None or claimed == epsilon else number(claimed),
         contrast=_contrast(epsilon, claimed),
@@ -60,6 +60,11 @@ def number(epsilon: float | None) -> str:
     if epsilon is None or math.isinf(epsilon):
         return "∞"
     return f"{epsilon:.3f}" if epsilon < 10 else f"{epsilon:.2f}" if epsilon < 1000 else f"{epsilon:,.0f}"
+
+
+def small(delta: float) -> str:
+    """Returns δ without the zero that programmers put into its exponent."""
+    return f"{delta:g}".replace("e-0", "e-")
 
 
 def best_guess(epsilon: float, delta: float) -> float:
@@ -101,7 +106,10 @@ def _contrast(epsilon: float | None, claimed: float | None) -> str:
 
 
 def _facts(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
-    facts = [("adjacency", entry["adjacency"].replace("_", "/")), ("accountant", entry.get("accountant", ""))]
+    facts = [
+        ("adjacency", entry["adjacency"].replace("add_remove", "add or remove").replace("_", " ")),
+        ("accountant", entry.get("accountant", "")),
+    ]
     if entry.get("claim"):
         facts.append(("claim", entry["claim"]))
     if entry.get("epsilon") is None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from sordino.report.chart import Axis, Chart, Rule, Series
 from sordino.report.reading import RunView
-from sordino.report.words import number
+from sordino.report.words import number, small
 
 _COLORS = {"server": 1, "outsider": 0}
 _BINS = 30
@@ -34,7 +34,7 @@ def by_round(view: RunView) -> list[Chart]:
         Chart(
             "epsilon",
             "Privacy spent by round",
-            f"Certified ε of the client that paid most, at δ = {view.recipe.budget.delta:g}.",
+            f"Certified ε of the client that paid most, at δ = {small(view.recipe.budget.delta)}.",
             Axis("round"),
             Axis("ε"),
             tuple(series),
@@ -49,7 +49,7 @@ def over_clients(view: RunView) -> list[Chart]:
     if not finite:
         return []
     top = max(float(costs.max()) for costs in finite.values())
-    edges = np.linspace(0, top * 1.15 or 1.0, _BINS + 1)
+    edges = np.linspace(0, top or 1.0, _BINS + 1)
     centres = [float(x) for x in (edges[:-1] + edges[1:]) / 2]
     series = tuple(
         Series(
@@ -66,7 +66,16 @@ def over_clients(view: RunView) -> list[Chart]:
         for key, costs in finite.items()
     )
     note = "Clients pay for rounds in which a message left them; what sampling hides from an outsider, all pay alike."
-    return [Chart("epsilon-clients", "Privacy spent, over clients", note, Axis("ε"), Axis("clients"), series)]
+    return [
+        Chart(
+            "epsilon-clients",
+            "Privacy spent, over clients",
+            note,
+            Axis("ε", range=(0.0, 1.08 * edges[-1])),
+            Axis("clients"),
+            series,
+        )
+    ]
 
 
 def over_delta(view: RunView) -> list[Chart]:
