@@ -12,7 +12,7 @@ from sordino.layout import Layout
 
 def cohort(sizes, shape=(6,), classes=4, seed=0, first_client=10):
     generator = torch.Generator().manual_seed(seed)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     x = torch.randn(int(offsets[-1]), *shape, generator=generator)
     y = torch.randint(0, classes, (int(offsets[-1]),), generator=generator)
     return ClientData(np.arange(len(sizes)) + first_client, offsets, x, y)

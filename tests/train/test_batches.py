@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordino.randomness import Entropy, Streams
-from sordino.train.batches import PADDING, EpochBatches, PoissonBatches, Shard, rectangles
+from sordino.train.batches import PADDING, EpochBatches, PoissonBatches, rectangles
+from sordino.train.shard import Shard
 from train.cohorts import cohort
 
 sizes_lists = st.lists(st.integers(1, 40), min_size=1, max_size=12)

@@ -199,3 +199,16 @@ def test_clear_errors_for_empty_clients_and_wrong_weights():
         trainer.train(weights(model), data, Streams(0), 1)
     with pytest.raises(ModelError, match="one flat row"):
         trainer.train(weights(model)[1:], cohort([4]), Streams(0), 1)
+
+
+def test_an_empty_cohort_gives_nothing():
+    model, nobody = mlp(), cohort([])
+    trainer, w0 = Trainer(model, cross_entropy, LocalTraining()), weights(model)
+    update = trainer.train(w0, nobody, Streams(0), 1, trace=True)
+    assert update.rows.shape == update.trace.before.shape == (0, len(w0))
+    total, norms = trainer.clipped_sum(w0, nobody, 1.0, Streams(0), 1)
+    assert not total.any() and norms.shape == (0,)
+    for per_client, shape in ((True, (0, len(w0))), (False, (len(w0),))):
+        sums, counts = trainer.example_sum(w0, nobody, 1.0, 0.5, Streams(0), 1, per_client)
+        assert sums.shape == shape and not sums.any() and len(counts) == 0
+    assert trainer.private_steps(w0, nobody, 1.0, 1.0, 0.5, 2, Streams(0), 1).rows.shape == (0, len(w0))

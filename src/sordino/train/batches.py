@@ -8,58 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sordino.data.federation import Borrowed, ClientData
 from sordino.randomness import Randomness
-from sordino.train.channel import Selection
+from sordino.train.shard import Shard
 from sordino.types import IntArray
 
 PADDING = 0.25
 """Largest share of a row of a rectangle that may be padding."""
-
-
-@dataclass(frozen=True, eq=False)
-class Shard:
-    """A stretch of a cohort, largest clients first, and where their records lie.
-
-    Attributes:
-        places: places of the clients in the cohort.
-        clients: their ids.
-        starts: where each client's records begin in `records`.
-        sizes: how many each client has.
-        records: rows of `x` and `y`.
-        x: inputs, of this stretch or of more.
-        y: labels.
-    """
-
-    places: IntArray
-    clients: IntArray
-    starts: IntArray
-    sizes: IntArray
-    records: IntArray
-    x: Tensor
-    y: Tensor
-
-    @classmethod
-    def of(cls, data: ClientData, stretch: slice) -> Shard:
-        """Returns a stretch of the cohort, without a copy of its records."""
-        first, last = int(data.offsets[stretch.start]), int(data.offsets[stretch.stop])
-        order = np.argsort(-data.sizes[stretch], kind="stable") + stretch.start
-        who = (order, data.clients[order], data.offsets[order] - first, data.sizes[order])
-        if isinstance(data, Borrowed):
-            return cls(*who, data.records[first:last], data.source_x, data.source_y)
-        return cls(*who, np.arange(last - first), data.x[first:last], data.y[first:last])
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Only the stretch's own records travel to another process."""
-        own = np.arange(len(self.records))
-        x, y = Selection(self.x, self.records), Selection(self.y, self.records)
-        return Shard, (self.places, self.clients, self.starts, self.sizes, own, x, y)
 
 
 @dataclass(frozen=True)

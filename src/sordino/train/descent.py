@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from sordino.randomness import Randomness
-from sordino.train.batches import EpochBatches, Rectangle, Shard
+from sordino.train.batches import EpochBatches, Rectangle
 from sordino.train.gradients import Gradients
 from sordino.train.optimizers import Optimizer, State
+from sordino.train.shard import Shard
 from sordino.types import IntArray
 
 AfterStep = Callable[[Tensor, Tensor], Tensor]

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from sordino.randomness import Randomness
-from sordino.train.batches import EpochBatches, PoissonBatches, Rectangle, Shard
+from sordino.train.batches import EpochBatches, PoissonBatches, Rectangle
 from sordino.train.descent import AfterStep, mean_gradients
 from sordino.train.gradients import Gradients, clip_factors
 from sordino.train.optimizers import Optimizer
+from sordino.train.shard import Shard
 
 Order = Literal["clip_then_noise", "noise_then_clip"]
 

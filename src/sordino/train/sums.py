@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from sordino.randomness import Randomness
-from sordino.train.batches import EpochBatches, PoissonBatches, Shard, rectangles
+from sordino.train.batches import EpochBatches, PoissonBatches, rectangles
 from sordino.train.gradients import Gradients
 from sordino.train.private import example_sums
+from sordino.train.shard import Shard
 from sordino.types import IntArray
 
 

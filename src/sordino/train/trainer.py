@@ -14,13 +14,14 @@ from sordino.layout import Layout
 from sordino.randomness import Randomness
 from sordino.stages import Trace, Update
 from sordino.train import engine as engines
-from sordino.train.batches import Shard
 from sordino.train.crew import Company, Crew
 from sordino.train.descent import AfterStep, Descent, Memory
+from sordino.train.evaluation import evaluate
 from sordino.train.gradients import Loss, summed_clients
 from sordino.train.optimizers import optimizer
 from sordino.train.private import Order, Privacy, PrivateDescent
 from sordino.train.settings import LocalTraining
+from sordino.train.shard import Shard
 from sordino.train.sums import ExampleSum, StepSum
 from sordino.types import IntArray
 
@@ -41,7 +42,8 @@ class Trainer:
 
     **Formal guarantees**: the same seed and settings give the same bits, whatever else the machine does. Another chunk
     changes nothing but the last digits.
-    **Edge cases**: a client without records, and weights of the wrong length, raise one clear error.
+    **Edge cases**: an empty cohort gives no rows, and zero sums. A client without records, and weights of the wrong
+    length, raise one clear error.
     """
 
     def __init__(
@@ -69,9 +71,9 @@ class Trainer:
         shards = self._shards(w0, data, counts)
         jobs = [(shard, w0, counts[shard.places], randomness, round_, trace) for shard in shards]
         found = self._crew.each(self._descent, jobs)
-        rows = _scattered(shards, [part for part, _ in found])
+        rows = _scattered(shards, [part for part, _ in found], w0.expand(0, -1))
         memories = [memory for _, memory in found]
-        return Update(data.clients, rows, data.sizes, _trace(shards, memories, counts) if trace else None)
+        return Update(data.clients, rows, data.sizes, _trace(shards, memories, counts, w0) if trace else None)
 
     def clipped_sum(
         self, w0: Tensor, data: ClientData, clip_norm: float, randomness: Randomness, round_: int
@@ -85,8 +87,8 @@ class Trainer:
             return summed_clients(self.train(w0, data, randomness, round_).rows, clip_norm)
         shards = self._shards(w0, data, counts, rows=0)
         found = self._crew.each(self._step, [(shard, w0, clip_norm, randomness, round_) for shard in shards])
-        total = torch.stack([part for part, _ in found]).sum(0)
-        return total, _scattered(shards, [norms for _, norms in found])
+        total = torch.stack([torch.zeros_like(w0), *(part for part, _ in found)]).sum(0)
+        return total, _scattered(shards, [norms for _, norms in found], w0[:0])
 
     def example_sum(
         self,
@@ -115,8 +117,8 @@ class Trainer:
         counts = np.zeros(len(data.clients), np.int64)
         for shard, (_, taken) in zip(shards, found, strict=True):
             counts[shard.places] = taken
-        sums = [part for part, _ in found]
-        return _scattered(shards, sums) if per_client else torch.cat(sums).sum(0), counts
+        sums, nobody = [part for part, _ in found], w0.expand(0, -1)
+        return _scattered(shards, sums, nobody) if per_client else torch.cat([nobody, *sums]).sum(0), counts
 
     def private_steps(
         self,
@@ -135,17 +137,11 @@ class Trainer:
         privacy = Privacy(clip_norm, noise_multiplier, sampling_rate, steps, order, batch)
         shards = self._shards(w0, data, np.full(len(data.clients), steps), data.sizes)
         found = self._crew.each(self._private, [(shard, w0, privacy, randomness, round_) for shard in shards])
-        return Update(data.clients, _scattered(shards, found), data.sizes)
+        return Update(data.clients, _scattered(shards, found, w0.expand(0, -1)), data.sizes)
 
     def evaluate(self, w: Tensor, x: Tensor, y: Tensor, batch: int = 2048) -> tuple[float, float | None]:
         """Returns the mean loss, and the accuracy (None where targets are numbers)."""
-        total, right, classes = 0.0, 0, not y.is_floating_point()
-        with torch.no_grad():
-            for records, targets in zip(x.split(batch), y.split(batch), strict=True):
-                outputs = self._gradients.outputs(w[None], records[None])[0]
-                total += float(self.loss(outputs, targets).sum(dtype=torch.float64))
-                right += int(_right(outputs, targets).sum()) if classes else 0
-        return total / len(y), right / len(y) if classes else None
+        return evaluate(self._gradients, self.loss, w, x, y, batch)
 
     def _counts(self, data: ClientData) -> IntArray:
         """Returns the number of local steps of each client."""
@@ -172,25 +168,24 @@ class Trainer:
         return [Shard.of(data, stretch) for stretch in engines.stretches(batch * counts, memory, self.chunk)]
 
 
-def _scattered(shards: Sequence[Shard], parts: Sequence[Tensor]) -> Tensor:
-    """Returns the shards' rows in the order of the cohort."""
-    rows = torch.empty(sum(len(part) for part in parts), *parts[0].shape[1:], dtype=parts[0].dtype)
+def _scattered(shards: Sequence[Shard], parts: Sequence[Tensor], nobody: Tensor) -> Tensor:
+    """Returns the shards' rows in the order of the cohort; `nobody` is the answer for an empty one."""
+    rows = nobody.new_empty(sum(len(part) for part in parts), *nobody.shape[1:])
     for shard, part in zip(shards, parts, strict=True):
         rows[torch.from_numpy(shard.places)] = part
     return rows
 
 
-def _trace(shards: Sequence[Shard], memories: Sequence[Memory], counts: IntArray) -> Trace:
+def _trace(shards: Sequence[Shard], memories: Sequence[Memory], counts: IntArray, w0: Tensor) -> Trace:
+    nobody = w0.expand(0, -1)
+    states = memories[0].state if memories else {}
     return Trace(
-        before=_scattered(shards, [memory.before for memory in memories]),
-        gradient=_scattered(shards, [memory.gradient for memory in memories]),
-        last_gradient=_scattered(shards, [memory.last_gradient for memory in memories]),
-        state={name: _scattered(shards, [memory.state[name] for memory in memories]) for name in memories[0].state},
-        steps=int(counts.max()),
+        before=_scattered(shards, [memory.before for memory in memories], nobody),
+        gradient=_scattered(shards, [memory.gradient for memory in memories], nobody),
+        last_gradient=_scattered(shards, [memory.last_gradient for memory in memories], nobody),
+        state={
+            name: _scattered(shards, [memory.state[name] for memory in memories], like[:0])
+            for name, like in states.items()
+        },
+        steps=int(counts.max(initial=0)),
     )
-
-
-def _right(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Returns which predictions are right: the largest score, or the sign of a single one."""
-    scores = outputs.flatten(1)
-    return scores.argmax(1) == labels if scores.shape[1] > 1 else (scores[:, 0] > 0) == (labels > 0)
