@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import attrs
 import numpy as np
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from torch import Tensor
 from sordino.audit.inputs import contributions
 from sordino.audit.release import release
 from sordino.audit.scene import Scene
-from sordino.events import Charge, Guarantee
+from sordino.events import Charge, CorrelatedGaussian, DpEvent, GaussianDpEvent, Guarantee, Unbounded
 from sordino.mechanism import Knobs, Turn, Vanished
 from sordino.randomness import Streams
 from sordino.store import ClientStore
@@ -69,8 +70,21 @@ class Path:
     quotes: tuple[tuple[Charge, ...], ...]
 
     def charges(self, guarantee: Guarantee) -> tuple[Charge, ...]:
-        """Returns what the rounds cost in one guarantee."""
-        return tuple(charge for quote in self.quotes for charge in quote if charge.guarantee == guarantee)
+        """Returns what the rounds cost in one guarantee.
+
+        Where only a unit's absence is priced, its replacement is two steps, which is twice as far for Gaussians.
+        """
+        found = tuple(charge for quote in self.quotes for charge in quote if charge.guarantee == guarantee)
+        if found or guarantee.adjacency != "replace":
+            return found
+        once = self.charges(attrs.evolve(guarantee, adjacency="zero_out"))
+        return tuple(attrs.evolve(charge, guarantee=guarantee, event=_twice(charge.event)) for charge in once)
+
+
+def _twice(event: DpEvent) -> DpEvent:
+    if isinstance(event, GaussianDpEvent | CorrelatedGaussian):
+        return attrs.evolve(event, noise_multiplier=event.noise_multiplier / 2)
+    return event if isinstance(event, Unbounded) else Unbounded("replacement is not priced")
 
 
 def walk(scene: Scene, seed: int) -> Path:

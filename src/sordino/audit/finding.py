@@ -42,7 +42,9 @@ class Finding:
     attack: str
     trials: int
     seconds: float
+    settings: tuple[str, ...] = ()
     explanation: str = ""
+    """Why the attack succeeds, where a published mechanism is known not to hold."""
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain JSON."""

@@ -14,18 +14,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sordino.aggregate.plain import PlainSum
 from sordino.audit.attack import Attack, Path
 from sordino.audit.crowd import CrowdStore, CrowdStreams
 from sordino.audit.inputs import contributions, presummed, sums_in_training
 from sordino.audit.release import Fold, release
-from sordino.audit.scene import Scene
+from sordino.audit.scene import Scene, records_of
 from sordino.audit.statistic import Views
+from sordino.data.federation import Federation
+from sordino.data.partition import Table
 from sordino.events import Guarantee
 from sordino.mechanism import Turn
+from sordino.opening.histograms import LabelHistograms
+from sordino.perturb.integer_shares import IntegerShares
 from sordino.perturb.laplace import LocalLaplace
 from sordino.perturb.quantile import QuantileGaussian
-from sordino.randomness import Streams
+from sordino.randomness import Randomness, Streams
 from sordino.stages import Bounded, Shielded
 from sordino.store import ClientStore
 from sordino.types import BoolArray, FloatArray, IntArray
@@ -53,8 +56,14 @@ class Game:
         mechanism = self.scene.mechanism
         if self._reads_messages:
             return "fold" if isinstance(mechanism.perturber, LocalLaplace) else "crowd"
-        whole = isinstance(mechanism.aggregator, PlainSum) and not isinstance(mechanism.perturber, QuantileGaussian)
-        return "fold" if whole else "one by one"
+        return "one by one" if isinstance(mechanism.perturber, QuantileGaussian) else "fold"
+
+    @property
+    def glance(self) -> int:
+        """How many trials are cheap enough to compare attacks on."""
+        if self.way == "one by one":
+            return 150
+        return 400 if isinstance(self.scene.mechanism.perturber, IntegerShares) else 4000
 
     @property
     def _reads_messages(self) -> bool:
@@ -70,7 +79,7 @@ class Game:
     def _play(self, present: bool, trials: int, seed: int) -> Views:
         randomness = Streams(seed) if self.way == "one by one" else CrowdStreams(seed)
         narrow, wide, main = CrowdStore(), CrowdStore(), list[FloatArray]()
-        rest = [np.empty((trials, 0))]
+        rest = [np.empty((trials, 0)), *self._opening(randomness, present, trials)]
         for at, knobs in enumerate(self.path.knobs):
             turn = Turn(at + 1, torch.zeros(self.scene.width), knobs, randomness, narrow)
             seen = self._round(turn, at, present, trials, wide)
@@ -79,6 +88,21 @@ class Game:
             narrow.commit()
             wide.commit()
         return Views(np.stack(main, axis=1), np.concatenate(rest, axis=1))
+
+    def _opening(self, randomness: Randomness, present: bool, trials: int) -> list[FloatArray]:
+        """Returns what was released before the first round: noisy label counts of everybody, one row a trial.
+
+        Exact counts would give everything away by themselves; they are left out, to see what the rounds give away.
+        """
+        opening = self.scene.mechanism.opening
+        if not isinstance(opening, LabelHistograms) or opening.noise_multiplier is None:
+            return []
+        target = np.arange(trials * 2) % 2 == 0
+        data = records_of(np.arange(trials * 2), target & present)
+        deal = Table(data.offsets, np.arange(len(data.y)))
+        crowd = Federation("audit", data.x, data.y, data.x[:0], data.y[:0], self.scene.federation.classes, deal)
+        turn = Turn(0, torch.zeros(self.scene.width), {}, randomness, CrowdStore())
+        return [opening.counts(crowd, turn).reshape(trials, -1)]
 
     def _round(self, turn: Turn, at: int, present: bool, trials: int, wide: ClientStore) -> list[FloatArray]:
         """Returns what one round shows, one row a trial."""
@@ -93,7 +117,7 @@ class Game:
         else:
             bounded = self._crowd(turn, at, present, roles, picked)
             bounded = fold.bounded(bounded) if fold else bounded
-        return self._seen(fold.turn(turn, wide) if fold else turn, bounded, trials)
+        return self._seen(fold.turn(turn, wide) if fold else turn, bounded, trials, fold)
 
     def _summed(self, turn: Turn, roles: IntArray, present: bool, picked: BoolArray) -> Bounded:
         """Returns the clipped sums of all trials, side by side: with the target's record, or without."""
@@ -107,11 +131,11 @@ class Game:
         return replace(sums[int(picked.any())], rows=rows.reshape(1, -1))
 
     def _picked(self, turn: Turn, at: int, present: bool, trials: int) -> BoolArray:
-        """Returns in which trials the target takes part: by a coin where the price counts on one, else in all."""
+        """Returns in which trials the target takes part: by a coin if the observer cannot see it fall, else in all."""
         everywhere = np.ones(trials, bool)
         if self.guarantee.unit == "client" and self.guarantee.adjacency == "add_remove" and not present:
             return ~everywhere
-        if self.path.charges(self.guarantee)[at].payers != "eligible":
+        if self.guarantee.observer == "server" or self.path.charges(self.guarantee)[at].payers != "eligible":
             return everywhere
         return np.isin(np.arange(trials), self.scene.mechanism.selector.select(turn, everywhere), assume_unique=True)
 
@@ -128,22 +152,26 @@ class Game:
         sizes = np.where(target, self.attack.size or self.scene.records, self.scene.records)
         return contributions(self.scene, turn, rows, target & present, sizes, self.attack.loudness)
 
-    def _seen(self, turn: Turn, bounded: Bounded, trials: int) -> list[FloatArray]:
+    def _seen(self, turn: Turn, bounded: Bounded, trials: int, fold: Fold | None) -> list[FloatArray]:
         """Returns what the observer sees of a release: the release itself first, then all the rest."""
-        mechanism, width = self.scene.mechanism, self.scene.width
+        mechanism = fold.mechanism(self.scene.mechanism) if fold else self.scene.mechanism
         if self._reads_messages:
-            return _messages(mechanism.perturber.shield(bounded, turn), trials, self.way == "fold")
+            return _messages(mechanism.perturber.shield(bounded, turn), trials, fold is not None)
         seen = release(mechanism, turn, bounded, self.attack.vanished(self.scene.clients))
         if self.guarantee.observer == "outsider":
-            sides = [np.asarray(side.numpy()) for name, side in seen.released.side.items() if name not in _DERIVED]
-            return [np.asarray(seen.released.mean).reshape(trials, width), *sides]
-        shown = [part.reshape(len(part), trials, width).transpose(0, 1).numpy() for part in seen.revealed]
-        return [np.asarray(seen.total).reshape(trials, width), *shown]
+            sides = [_numbers(side) for name, side in seen.released.side.items() if name not in _DERIVED]
+            return [_numbers(seen.released.mean).reshape(trials, -1), *sides]
+        shown = [_numbers(part.reshape(len(part), trials, -1).transpose(0, 1)) for part in seen.revealed]
+        return [_numbers(seen.total).reshape(trials, -1), *shown]
 
 
 def _messages(message: Shielded, trials: int, folded: bool) -> list[FloatArray]:
     """Returns the target's message of each trial, everybody else's, and the columns that ride along with them."""
     rows: Tensor = message.rows
     shaped = rows.reshape(len(rows), trials, -1).transpose(0, 1) if folded else rows.reshape(trials, -1, rows.shape[1])
-    sides = [column.reshape(trials, -1).numpy() for name, column in message.side.items() if name not in _DERIVED]
-    return [shaped[:, 0].numpy(), shaped[:, 1:].numpy(), *sides]
+    sides = [_numbers(column.reshape(trials, -1)) for name, column in message.side.items() if name not in _DERIVED]
+    return [_numbers(shaped[:, 0]), _numbers(shaped[:, 1:]), *sides]
+
+
+def _numbers(tensor: Tensor) -> FloatArray:
+    return np.asarray((tensor if tensor.is_floating_point() else tensor.double()).numpy())

@@ -19,7 +19,6 @@ from sordino.events import Guarantee, Unbounded
 Change = dict[str, Any]
 """Fields of an attack, and what to try for them."""
 
-_PILOT = {"crowd": 4000, "fold": 4000, "one by one": 150}
 _NOTICEABLE = 1.05
 """How much further apart the worlds must be before an attack is preferred to a simpler one."""
 _ALL_PATTERNS = 4
@@ -36,7 +35,7 @@ def hunt(scene: Scene, guarantee: Guarantee, path: Path, seed: int) -> Attack:
     best = Attack(along, (1.0,) * scene.rounds, -along)
     bounded = not any(isinstance(charge.event, Unbounded) for charge in path.charges(guarantee))
     inputs = [_loud()] if scene.trained else [_what(scene, path), _when(scene)]
-    for kind in (_who(scene), *(inputs if bounded else [])):
+    for kind in (_who(scene, guarantee), *(inputs if bounded else [])):
         best = _furthest(Game(scene, guarantee, path, best), list(kind), seed)
     return best
 
@@ -45,7 +44,7 @@ def _furthest(game: Game, changes: list[Change], seed: int) -> Attack:
     best = game.attack
     if not changes:
         return best
-    trials = _PILOT[game.way]
+    trials = game.glance
     apart = separation(game.views(False, trials, seed), game.views(True, trials, seed))
     for change in changes:
         attack = replace(game.attack, **change)
@@ -63,10 +62,10 @@ def _norm(path: Path) -> float:
     return float(path.knobs[0].get("clip_norm", torch.ones(())))
 
 
-def _who(scene: Scene) -> Iterator[Change]:
+def _who(scene: Scene, guarantee: Guarantee) -> Iterator[Change]:
     """Others that vanish, as many as a round accepts: before they send, before they reveal, or some of each."""
-    tolerance = getattr(scene.mechanism.aggregator, "tolerance", None) or 0.0
-    lost = int((scene.clients - 1) * tolerance + 1e-9)  # one world may have a client less
+    # one world may have a client less
+    lost = int((scene.clients - int(guarantee.adjacency == "add_remove")) * scene.tolerance + 1e-9)
     for silent, stuck in itertools.product(range(lost + 1), repeat=2):
         if 0 < silent + stuck <= min(lost, scene.clients - 1):
             yield {"silent": silent, "stuck": stuck}

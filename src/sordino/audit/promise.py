@@ -21,14 +21,16 @@ class Promise:
     guarantee: Guarantee
     delta: float
     events: tuple[DpEvent, ...]
-    """What each round is charged for."""
+    """What each round is charged for, and then what came before the first."""
     curve: Curve
     claimed: float | None
 
     @classmethod
     def of(cls, scene: Scene, guarantee: Guarantee, path: Path) -> Promise:
         """Prices the mechanism's own quotes."""
+        opening = scene.mechanism.opening.price() if scene.mechanism.opening is not None else ()
         events = tuple(charge.event for charge in path.charges(guarantee))
+        events += tuple(event for promised, event in opening if promised == guarantee)
         claim = scene.mechanism.claim
         claimed = None if claim is None else claim.epsilon(scene.rounds, scene.delta)
         return cls(guarantee, scene.delta, events, price(Counter(events), "pld", guarantee.adjacency), claimed)

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from sordino.errors import SordinoError
+from sordino.events import Skellam
 from sordino.mechanism import Mechanism, Turn, Vanished
+from sordino.perturb.integer_shares import IntegerShares, Rounding
 from sordino.stages import Bounded, Released, Shielded
 from sordino.store import ClientStore
-from sordino.types import BoolArray, IntArray
+from sordino.types import Adjacency, BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -86,5 +88,37 @@ class Fold:
         weights = turn.weights.repeat(self.trials)
         return replace(turn, weights=weights, knobs=knobs, store=store, cohort=self.roles)
 
+    def mechanism(self, mechanism: Mechanism) -> Mechanism:
+        """Returns the mechanism for wide rows: the same, but integers are still rounded trial by trial."""
+        perturber = mechanism.perturber
+        if not isinstance(perturber, IntegerShares):
+            return mechanism
+        return replace(mechanism, perturber=replace(perturber, rounding=EachTrial(perturber.rounding, self.trials)))
+
     def _wide(self, rows: Tensor) -> Tensor:
         return rows.reshape(self.trials, len(self.roles), -1).transpose(0, 1).reshape(len(self.roles), -1)
+
+
+@dataclass(frozen=True)
+class EachTrial:
+    """Rounds a wide row stretch by stretch, so that the norm of a rounded row is that of a single trial."""
+
+    inner: Rounding
+    trials: int
+
+    @property
+    def clip_norm(self) -> float:
+        return self.inner.clip_norm
+
+    @property
+    def scale(self) -> float:
+        return self.inner.scale
+
+    def round_row(self, row: FloatArray, generator: np.random.Generator) -> IntArray:
+        return np.concatenate([self.inner.round_row(part, generator) for part in row.reshape(self.trials, -1)])
+
+    def event(self, variance: float, adjacency: Adjacency = "zero_out") -> Skellam:
+        return self.inner.event(variance, adjacency)
+
+    def modulus_bits(self, cohort: int, variance: float) -> int:
+        return self.inner.modulus_bits(cohort, variance)

@@ -35,6 +35,8 @@ class Scene:
     width: int
     rounds: int
     delta: float
+    tolerance: float = 0.0
+    """Share of a cohort that may vanish before a round is aborted."""
 
     @property
     def clients(self) -> int:
@@ -71,7 +73,15 @@ def of_recipe(recipe: Recipe, clients: int = CLIENTS, records: int = RECORDS) ->
     federation = Federation("audit", x, y, x[:0], y[:0], classes=2, partition=deal)
     cast = assemble(recipe, model, federation)
     trainer = Trainer(model, _steep, cast.trainer.settings, "batched", None, cast.mechanism.after_step)
-    return Scene(cast.mechanism, trainer, federation, cast.layout.width, recipe.run.rounds, recipe.budget.delta)
+    return Scene(
+        cast.mechanism,
+        trainer,
+        federation,
+        cast.layout.width,
+        recipe.run.rounds,
+        recipe.budget.delta,
+        recipe.aggregate.tolerance or 0.0,
+    )
 
 
 def records_of(clients: IntArray, loud: BoolArray, loudness: float = 1.0) -> ClientData:
