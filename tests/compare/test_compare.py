@@ -66,6 +66,15 @@ def test_the_page_shows_the_same_numbers(told: dict[str, Any], out: Path) -> Non
     assert shown == [row["mean"] for panel in told["panels"] for row in panel["rows"]]
 
 
+def test_the_markdown_shows_the_same_table(told: dict[str, Any], out: Path) -> None:
+    text = (out / "comparison.md").read_text()
+    for panel in told["panels"]:
+        for row in panel["rows"]:
+            assert f"| {row['contender']} | 4 |" in text
+            assert f"| {100 * row['mean']:.2f} ± {100 * row['std']:.2f} % |" in text
+    assert "(plots/client-central-scores.svg)" in text
+
+
 def test_a_second_call_plays_nothing_again(told: dict[str, Any], out: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in out.glob("*/*/*/metrics.jsonl")}
     assert invoke(out, "--no-images") == told

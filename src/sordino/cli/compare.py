@@ -42,6 +42,7 @@ def compare(
     """Compare mechanisms on the same people, model and seeds, at the same certified (or claimed) budget."""
     from sordino import recipe as recipes
     from sordino.compare import contest, page, playing, standing
+    from sordino.compare.markdown import markdown
     from sordino.mechanisms import MECHANISMS
 
     printed = claimed or all_claimed
@@ -56,6 +57,7 @@ def compare(
     reasons = _reasons(trials, failed)
     told = page.to_json(panels, top, reasons, printed)
     (out / "comparison.json").write_text(json.dumps(told, indent=2) + "\n")
+    (out / "comparison.md").write_text(markdown(panels, results, top, reasons, "plots"))
     target = out / "comparison.html"
     page.write(target, common, panels, results, top, reasons, printed, out / "plots" if images else None)
     if as_json:
