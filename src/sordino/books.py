@@ -66,8 +66,8 @@ class Books:
         """What each client may spend."""
         return Budget(self.epsilon, self.delta, self.limits) if self.epsilon is not None else None
 
-    def eligible(self, charges: Sequence[Charge], present: BoolArray) -> Eligible:
-        """Returns who can pay for a release.
+    def eligible(self, round_: int, charges: Sequence[Charge], present: BoolArray) -> Eligible:
+        """Returns who can pay for a round's release; one that is played again is not paid for twice.
 
         Raises:
             BudgetExceeded: too few can; nothing may be broadcast.
@@ -77,8 +77,9 @@ class Books:
             # a printed mechanism is held to its claim: what really holds may be far dearer, and is certified as such
             bounded = [c.guarantee for c in charges if not isinstance(c.event, Unbounded)]
             binding = bounded if self.mechanism.claim is None else []
-            payers = self.ledger.affordable(charges, self.budget, self.accountant, binding, self.filters)
-            allowed &= payers.allowed & self._claim_allows()
+            with self.ledger.set_aside(self.run, round_, self.fingerprint):
+                payers = self.ledger.affordable(charges, self.budget, self.accountant, binding, self.filters)
+                allowed &= payers.allowed & self._claim_allows()
             barred |= payers.barred
         if present.any() and allowed.sum() < self.minimum:
             raise BudgetExceeded(

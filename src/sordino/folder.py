@@ -91,7 +91,8 @@ class RunFolder:
         if not path.exists():
             return None
         data = path.read_bytes()
-        tensors = load(data)
+        # copies, since views into a file's bytes are not aligned and matrix products round differently there
+        tensors = {name: tensor.clone() for name, tensor in load(data).items()}
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         about = json.loads(header["__metadata__"]["about"])
         store.restore(tensors["store/clients"].numpy(), tensors["store/slots"].numpy(), about["width"])

@@ -56,7 +56,7 @@ class Played:
             "survivors": self.survivors,
             "noise_stddev": self.stddev,
             "clip_fraction": self.clip_fraction,
-            "knobs": {name: float(knob) for name, knob in self.knobs.items() if knob.numel() == 1},
+            "knobs": {name: float(knob) for name, knob in sorted(self.knobs.items()) if knob.numel() == 1},
             "seconds": {name: round(seconds, 6) for name, seconds in self.seconds.items()},
         }
 
@@ -73,7 +73,7 @@ def play(stage: Stage, turn: Turn, public: Mapping[str, float]) -> Played:
     with watch("select"):
         charges = mechanism.quote(turn)
         present = stage.dropout.joined(turn, stage.federation.population)
-        eligible = stage.books.eligible(charges, present)
+        eligible = stage.books.eligible(turn.round_, charges, present)
         cohort = mechanism.selector.select(turn, eligible.allowed)
         turn = replace(turn, cohort=cohort)
         vanished = stage.dropout.draw(turn, cohort)

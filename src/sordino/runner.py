@@ -205,7 +205,7 @@ def _refuse_if_spent(recipe: Recipe, cast: Cast) -> None:
     turn = Turn(1, cast.weights, cast.mechanism.adapter.start(), Streams(recipe.run.seed), ClientStore())
     shared = recipe.ledger.path if recipe.ledger.path and recipe.ledger.path.exists() else None
     with TemporaryDirectory() as aside, _books(recipe, cast, shared or Path(aside) / "ledger.db", "") as books:
-        books.eligible(cast.mechanism.quote(turn), np.ones(cast.federation.population, bool))
+        books.eligible(1, cast.mechanism.quote(turn), np.ones(cast.federation.population, bool))
 
 
 def _fresh(recipe: Recipe) -> Path:

@@ -172,3 +172,21 @@ def test_an_outsider_is_not_promised_what_an_early_end_could_show(tmp_path):
     loose = sordino.run(small(**few, budget={"epsilon": 50.0}), out=tmp_path / "loose")
     assert loose.certificate.early_end == 0
     assert loose.certificate.entry("client", "outsider").epsilon < loose.certificate.entry("client", "server").epsilon
+
+
+def test_a_round_that_was_paid_for_and_cut_off_is_not_paid_for_again(tmp_path):
+    class CutOff(Exception):
+        pass
+
+    def last_round(metrics):
+        if metrics["round"] == 4:
+            raise CutOff
+
+    # the budget fits four rounds exactly, and the fourth is reserved and settled when the run is cut off
+    with pytest.raises(CutOff):
+        sordino.run(small(), out=tmp_path / "run", watcher=last_round)
+    resumed = sordino.run(small(), out=tmp_path / "run", resume=True)
+    assert (resumed.rounds, resumed.stopped) == (4, "rounds")
+    assert torch.equal(resumed.weights, sordino.run(small(), out=tmp_path / "whole").weights)
+    with Ledger.open(resumed.folder / "ledger.db", write=False) as ledger:
+        assert (ledger.participations == 4).all()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -225,6 +225,11 @@ class Ledger:
             rows.append(self._store.append(lambda seq: settle_row(seq, reservation, realised, sent, digest)))
         for row in rows:
             self._state.replay(row)
+
+    def set_aside(self, run: str, round_: int, fingerprint: str) -> AbstractContextManager[None]:
+        """Answers, inside the block, as before this repeatable release was reserved: it is about to be played again."""
+        self.refresh()
+        return self._state.set_aside(run, round_, fingerprint)
 
     def affordable(
         self,

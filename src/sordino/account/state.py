@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -58,6 +60,27 @@ class State:
             if self.reserved[seq].repeatable and self.reserved[seq].same_release(entry):
                 return seq
         return None
+
+    @contextmanager
+    def set_aside(self, run: str, round_: int, fingerprint: str) -> Iterator[None]:
+        """Forgets, inside the block, a repeatable release that is about to be played again.
+
+        Who may take part is then decided as it was the first time. Reserving the same release again charges nothing;
+        another one in its place is charged beside it, as always.
+        """
+        aside = [
+            self.entries.pop(seq)
+            for seq in self._by_round.get((run, round_), [])
+            if self.reserved[seq].repeatable and self.reserved[seq].fingerprint == fingerprint
+        ]
+        for entry in aside:
+            self._withdraw(entry)
+        try:
+            yield
+        finally:
+            for entry in aside:
+                self._enter(entry)
+            self.entries = dict(sorted(self.entries.items()))
 
     def book(self, guarantee: Guarantee) -> Book:
         """Returns the book of one guarantee: everything charged to it, or to a promise from which it follows."""
