@@ -87,8 +87,13 @@ def _twice(event: DpEvent) -> DpEvent:
     return event if isinstance(event, Unbounded) else Unbounded("replacement is not priced")
 
 
+def clip_norm(knobs: Knobs) -> float:
+    """Returns the norm up to which contributions are let through, where there is one."""
+    return float(knobs.get("clip_norm", torch.ones(())))
+
+
 def walk(scene: Scene, seed: int) -> Path:
-    """Plays the rounds once, with clients that say nothing, and returns the public path that this takes.
+    """Plays the rounds once, with clients that all say the same, and returns the public path that this takes.
 
     A certificate holds for every path that releases could have taken, so one that was taken is fair to attack on.
     """
@@ -101,8 +106,8 @@ def walk(scene: Scene, seed: int) -> Path:
         turn = replace(turn, round_=round_, knobs=current)
         knobs.append(current)
         quotes.append(mechanism.quote(turn))
-        nothing = torch.zeros(scene.clients, scene.width)
-        bounded = contributions(scene, turn, nothing, np.zeros(scene.clients, bool))
+        said = torch.eye(scene.width)[0].repeat(scene.clients, 1) * clip_norm(current)
+        bounded = contributions(scene, turn, said, np.zeros(scene.clients, bool))
         seen = release(mechanism, turn, bounded, Vanished(*(np.empty(0, np.int64) for _ in range(3))))
         store.commit()
         current = mechanism.adapter.adapt(turn, seen.released, {"accuracy": 0.5, "loss": 1.0})

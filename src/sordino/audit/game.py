@@ -113,19 +113,19 @@ class Game:
         turn = replace(turn, cohort=crowd)
         fold = Fold(trials, roles) if self.way == "fold" else None
         if sums_in_training(self.scene):
-            bounded = self._summed(turn, roles, present, picked)
+            bounded = self._summed(turn, roles, present and self.attack.pattern[at] != 0, picked)
         else:
             bounded = self._crowd(turn, at, present, roles, picked)
             bounded = fold.bounded(bounded) if fold else bounded
         return self._seen(fold.turn(turn, wide) if fold else turn, bounded, trials, fold)
 
-    def _summed(self, turn: Turn, roles: IntArray, present: bool, picked: BoolArray) -> Bounded:
+    def _summed(self, turn: Turn, roles: IntArray, loud: bool, picked: BoolArray) -> Bounded:
         """Returns the clipped sums of all trials, side by side: with the target's record, or without."""
         sums = []
-        for loud in (False, present):
-            name = (turn.round_, len(roles), loud)
+        for here in (False, loud):
+            name = (turn.round_, len(roles), here)
             if name not in self._trained:
-                self._trained[name] = presummed(self.scene, turn, roles, loud, self.attack.loudness)
+                self._trained[name] = presummed(self.scene, turn, roles, here, self.attack.loudness)
             sums.append(self._trained[name])
         rows = torch.where(torch.from_numpy(picked)[:, None], sums[1].rows, sums[0].rows)
         return replace(sums[int(picked.any())], rows=rows.reshape(1, -1))
@@ -150,7 +150,8 @@ class Game:
         if not picked.all():
             rows[torch.from_numpy(target & ~np.repeat(picked, len(roles)))] = 0.0
         sizes = np.where(target, self.attack.size or self.scene.records, self.scene.records)
-        return contributions(self.scene, turn, rows, target & present, sizes, self.attack.loudness)
+        loud = target & (present and self.attack.pattern[at] != 0)
+        return contributions(self.scene, turn, rows, loud, sizes, self.attack.loudness)
 
     def _seen(self, turn: Turn, bounded: Bounded, trials: int, fold: Fold | None) -> list[FloatArray]:
         """Returns what the observer sees of a release: the release itself first, then all the rest."""

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from sordino.audit.attack import Attack, Path
+from sordino.audit.attack import Attack, Path, clip_norm
 from sordino.audit.game import Game
 from sordino.audit.scene import Scene
 from sordino.audit.statistic import separation
 from sordino.errors import SordinoError
-from sordino.events import Guarantee, Unbounded
+from sordino.events import Guarantee, LaplaceDpEvent, Unbounded
 
 Change = dict[str, Any]
 """Fields of an attack, and what to try for them."""
@@ -31,10 +31,10 @@ def hunt(scene: Scene, guarantee: Guarantee, path: Path, seed: int) -> Attack:
     Worlds are played with the same randomness, so what an attack changes is seen almost without noise. Where nothing is
     promised there is nothing to search for: an ordinary update is input enough.
     """
-    along = torch.eye(scene.width)[0] * _norm(path)
+    along = torch.eye(scene.width)[0] * clip_norm(path.knobs[0])
     best = Attack(along, (1.0,) * scene.rounds, -along)
     bounded = not any(isinstance(charge.event, Unbounded) for charge in path.charges(guarantee))
-    inputs = [_loud()] if scene.trained else [_what(scene, path), _when(scene)]
+    inputs = [_loud() if scene.trained else _what(scene, path), _when(scene)]
     for kind in (_who(scene, guarantee), *(inputs if bounded else [])):
         best = _furthest(Game(scene, guarantee, path, best), list(kind), seed)
     return best
@@ -45,12 +45,11 @@ def _furthest(game: Game, changes: list[Change], seed: int) -> Attack:
     if not changes:
         return best
     trials = game.glance
-    apart = separation(game.views(False, trials, seed), game.views(True, trials, seed))
+    apart = _apart(game, trials, seed)
     for change in changes:
         attack = replace(game.attack, **change)
-        other = Game(game.scene, game.guarantee, game.path, attack)
         try:
-            found = separation(other.views(False, trials, seed), other.views(True, trials, seed))
+            found = _apart(Game(game.scene, game.guarantee, game.path, attack), trials, seed)
         except SordinoError:
             continue  # the mechanism refuses such inputs, and releases nothing
         if found > apart * _NOTICEABLE:
@@ -58,8 +57,9 @@ def _furthest(game: Game, changes: list[Change], seed: int) -> Attack:
     return best
 
 
-def _norm(path: Path) -> float:
-    return float(path.knobs[0].get("clip_norm", torch.ones(())))
+def _apart(game: Game, trials: int, seed: int) -> float:
+    laplace = isinstance(game.path.charges(game.guarantee)[0].event, LaplaceDpEvent)
+    return separation(game.views(False, trials, seed), game.views(True, trials, seed), laplace)
 
 
 def _who(scene: Scene, guarantee: Guarantee) -> Iterator[Change]:
@@ -73,13 +73,13 @@ def _who(scene: Scene, guarantee: Guarantee) -> Iterator[Change]:
 
 def _what(scene: Scene, path: Path) -> Iterator[Change]:
     """Updates that a bound might let through: along each component and all at once, large, huge, and not finite."""
-    axes = torch.eye(scene.width)
+    axes, norm = torch.eye(scene.width), clip_norm(path.knobs[0])
     for direction in [*axes, torch.ones(scene.width), -torch.ones(scene.width)]:
         for size in (1.0, 1e3, 1e20):
-            yield {"row": direction * size * _norm(path)}
+            yield {"row": direction * size * norm}
     for value in (float("nan"), float("inf")):
-        yield {"row": torch.where(axes[-1] > 0, value, axes[0] * 1e3 * _norm(path))}
-    yield {"row": axes[0] * _norm(path), "size": 1000 * scene.records}
+        yield {"row": torch.where(axes[-1] > 0, value, axes[0] * 1e3 * norm)}
+    yield {"row": axes[0] * norm, "size": 1000 * scene.records}
 
 
 def _loud() -> Iterator[Change]:
@@ -88,10 +88,14 @@ def _loud() -> Iterator[Change]:
 
 
 def _when(scene: Scene) -> Iterator[Change]:
-    """Sequences of inputs: everything in +1, 0, −1 for a few rounds, else steady, changing and single ones."""
+    """Sequences of inputs: everything in +1, 0, −1 for a few rounds, else steady, changing and single ones.
+
+    A record that is trained on is there in a round or not: it has no opposite.
+    """
     rounds = scene.rounds
     if rounds <= _ALL_PATTERNS:
-        patterns = itertools.product((1.0, 0.0, -1.0), repeat=rounds) if rounds > 1 else iter(())
+        steps = (1.0, 0.0) if scene.trained else (1.0, 0.0, -1.0)
+        patterns = itertools.product(steps, repeat=rounds) if rounds > 1 else iter(())
     else:
         beats = [(1.0, -1.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0, 0.0, 0.0)]
         patterns = (tuple(beat[t % len(beat)] for t in range(rounds)) for beat in beats)

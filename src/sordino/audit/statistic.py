@@ -66,8 +66,10 @@ class LikelihoodRatio:
         return "likelihood ratio"
 
     @classmethod
-    def fit(cls, events: Sequence[DpEvent], without: Views, with_: Views) -> LikelihoodRatio | None:
+    def fit(cls, events: Sequence[DpEvent], without: Views, with_: Views) -> Statistic | None:
         """Returns the test, or None when an event has no closed form or its release does not move."""
+        if all(isinstance(event, LaplaceDpEvent) for event in events):
+            return LaplaceRatio.fit(without, with_)
         try:
             for event in events:
                 ratio(event, np.zeros(1))
@@ -86,6 +88,30 @@ class LikelihoodRatio:
         return np.asarray(np.sum(rounds, axis=0))
 
 
+@dataclass(frozen=True)
+class LaplaceRatio:
+    """Sums |x − origin| − |x − origin − step|, each in units of its own noise, over all coordinates and rounds."""
+
+    origin: FloatArray
+    step: FloatArray
+    scale: FloatArray
+
+    @property
+    def name(self) -> str:
+        return "likelihood ratio"
+
+    @classmethod
+    def fit(cls, without: Views, with_: Views) -> LaplaceRatio:
+        """Returns the test, with noise as wide as it is in the pilot."""
+        origin = without.main.mean(axis=0, dtype=np.float64)
+        scale = np.abs(without.main - origin).mean(axis=0, dtype=np.float64)
+        return cls(origin, with_.main.mean(axis=0, dtype=np.float64) - origin, np.maximum(scale, 1e-300))
+
+    def score(self, views: Views) -> FloatArray:
+        gap = views.main - self.origin
+        return np.asarray(((np.abs(gap) - np.abs(gap - self.step)) / self.scale).sum(axis=(1, 2)))
+
+
 @singledispatch
 def ratio(event: DpEvent, place: FloatArray) -> FloatArray:
     """Returns ln p(place | unit) − ln p(place | no unit) for noise of the event's multiplier around 1 and around 0."""
@@ -95,11 +121,6 @@ def ratio(event: DpEvent, place: FloatArray) -> FloatArray:
 @ratio.register
 def _(event: GaussianDpEvent, place: FloatArray) -> FloatArray:
     return np.asarray((place - 0.5) / event.noise_multiplier**2)
-
-
-@ratio.register
-def _(event: LaplaceDpEvent, place: FloatArray) -> FloatArray:
-    return np.asarray((np.abs(place) - np.abs(place - 1)) / event.noise_multiplier)
 
 
 @ratio.register
@@ -156,8 +177,10 @@ class Discriminant:
         return np.asarray(white @ self.linear + np.einsum("ti,ti->t", white @ self.quadratic, white))
 
 
-def separation(without: Views, with_: Views) -> float:
+def separation(without: Views, with_: Views, laplace: bool = False) -> float:
     """Returns how far apart two worlds are, in standard deviations of the best linear test (Mahalanobis distance).
+
+    Under Laplace noise every coordinate adds what it moves by, in absolute value, in units of its own noise.
 
     Played with the same randomness, additive noise cancels in the difference, so a small pilot suffices to compare
     attacks.
@@ -165,6 +188,8 @@ def separation(without: Views, with_: Views) -> float:
     rows = [without.rows, with_.rows]
     step = rows[1].mean(axis=0) - rows[0].mean(axis=0)
     shape = np.atleast_2d(np.cov(rows[0], rowvar=False) + np.cov(rows[1], rowvar=False)) / 2
+    if laplace:
+        return float((np.abs(step) / np.sqrt(np.maximum(np.diag(shape), 1e-300))).sum())
     return float(np.linalg.norm(step @ _whitening(shape, step)))
 
 

@@ -66,7 +66,7 @@ def _enough(promise: Promise, game: Game) -> int:
 
 def _learn(game: Game, promise: Promise, trials: int, seed: int) -> tuple[Statistic, Cuts]:
     """Returns the test that promises most on pilot trials, and where to cut its scores."""
-    pilot = min(_PILOT[game.way], max(2000, trials // 4))
+    pilot = min(_PILOT[game.way], max(500, trials // 4))
     taught, kept = ((game.views(False, pilot, seed + s), game.views(True, pilot, seed + s + 1)) for s in (1000, 2000))
     tests: list[Statistic] = [Discriminant.fit(*taught, quadratic=q) for q in (False, True)]
     known = LikelihoodRatio.fit(promise.events, *taught) if len(promise.events) == game.scene.rounds else None
@@ -83,7 +83,8 @@ def _learn(game: Game, promise: Promise, trials: int, seed: int) -> tuple[Statis
 def _more_to_see(game: Game, trials: int, seed: int) -> bool:
     """Returns whether the release says clearly less than it does together with all else that is seen."""
     worlds = game.views(False, trials, seed), game.views(True, trials, seed)
-    return separation(*worlds) > 1.04 * separation(*(Views(world.main, world.rest[:, :0]) for world in worlds))
+    alone = [Views(world.main, world.rest[:, :0]) for world in worlds]
+    return separation(worlds[0], worlds[1]) > 1.04 * separation(alone[0], alone[1])
 
 
 def _count(

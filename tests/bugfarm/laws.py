@@ -1,0 +1,114 @@
+"""Mistakes that no attack on a mechanism shows, and the laws that show them."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import played
+from bugfarm.parts import short_key
+from sordino import randomness
+from sordino.account.ledger import Ledger
+from sordino.aggregate.integers import word
+from sordino.aggregate.secure import session
+from sordino.aggregate.secure.graph import choose
+from sordino.aggregate.secure.masks import Mask
+from sordino.books import Books
+from sordino.randomness import Streams
+
+Patch = pytest.MonkeyPatch
+
+
+@dataclass(frozen=True)
+class Law:
+    """A mistake, and a law that holds without it and breaks with it."""
+
+    name: str
+    story: str
+    plant: Callable[[Patch], None]
+    holds: Callable[[], bool]
+
+
+def _sums(fidelity: str) -> tuple[np.ndarray, np.ndarray]:
+    clients, bits = np.arange(6), 20
+    rows = np.random.default_rng(0).integers(0, 1 << bits, (6, 50)).astype(word(bits))
+    topology = choose(6, dropout=0.3, corrupt=0.0)
+    lost: Any = {"mask": {5}}
+    played_ = session.secure_sum(
+        rows,
+        clients=clients,
+        modulus_bits=bits,
+        topology=topology,
+        dropouts=lost,
+        fidelity=fidelity,  # type: ignore[arg-type]
+    )
+    return played_.total, rows[:5].sum(0, dtype=np.uint64).astype(rows.dtype) & rows.dtype.type((1 << bits) - 1)
+
+
+def secure_sum_is_the_plain_sum() -> bool:
+    return all(np.array_equal(*_sums(fidelity)) for fidelity in ("masked", "full"))
+
+
+def masked_vectors_are_unlike_their_vectors() -> bool:
+    seen: list[np.ndarray] = []
+    real = session.add_masks
+
+    def spy(vector: np.ndarray, masks: list[Mask]) -> None:
+        before = vector.copy()
+        real(vector, masks)
+        seen.append(vector != before)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "add_masks", spy)
+        _sums("masked")
+    return float(np.mean(seen)) > 0.99
+
+
+def streams_of_clients_differ() -> bool:
+    draws = Streams(0).normals("shield", 1, np.arange(4000), 2).numpy()
+    return len(np.unique(draws, axis=0)) == len(draws)
+
+
+def rounds_and_ledger_agree() -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run"
+        played.play(path, "mechanism.name=fed_ldp", "select.kind=fixed", "select.size=7", "dropout.rate=0.2")
+        metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+        with Ledger.open(path / "ledger.db") as ledger:
+            return int(ledger.participations.sum()) == sum(line["survivors"] for line in metrics)
+
+
+def _same_sign(patch: Patch) -> None:
+    real = session.pair_mask
+    for module in ("session", "client", "recovery"):
+        target = f"sordino.aggregate.secure.{module}.pair_mask"
+        patch.setattr(target, lambda *args: (real(*args)[0], 1), raising=False)
+
+
+def _no_masks(patch: Patch) -> None:
+    patch.setattr(session, "add_masks", lambda vector, masks: None)
+
+
+def _short_seeds(patch: Patch) -> None:
+    patch.setattr(randomness, "_key", short_key)
+
+
+def _drops_a_sender(patch: Patch) -> None:
+    real = Books.settle
+    patch.setattr(Books, "settle", lambda self, at, senders, *rest: real(self, at, senders[:-1], *rest))
+
+
+LAWS: tuple[Law, ...] = (
+    Law("MasksOfTheSameSign", "masks that cancel wrongly", _same_sign, secure_sum_is_the_plain_sum),
+    Law("NoMasks", "masks that are all zero", _no_masks, masked_vectors_are_unlike_their_vectors),
+    Law("ShortSeeds", "streams from 16-bit seeds", _short_seeds, streams_of_clients_differ),
+    Law("DropsASender", "a sender that the books forget", _drops_a_sender, rounds_and_ledger_agree),
+)
+"""Every bug that a law finds."""
