@@ -154,7 +154,9 @@ def test_aborted_rounds_are_told_and_paid_for_and_the_next_one_works(tmp_path):
 
 
 def test_clients_may_ask_for_less_and_are_left_out_when_it_is_spent(tmp_path):
-    recipe = small(mechanism={"name": "dp_sgd", "noise_multiplier": 8.0}, budget={"epsilon": 2.0, "clients": {"7": 0.8}})
+    recipe = small(
+        mechanism={"name": "dp_sgd", "noise_multiplier": 8.0}, budget={"epsilon": 2.0, "clients": {"7": 0.8}}
+    )
     done = sordino.run(recipe, out=tmp_path / "run")
     with Ledger.open(done.folder / "ledger.db", write=False) as ledger:
         times = ledger.participations
