@@ -20,8 +20,9 @@ class QuantileGaussian:
     """Releases (Σ u, Σ (b − ½)), b = "not clipped", with noise z_Δ·clip_norm on the first and σ_b on the second.
 
     **Formal guarantees**: unit client, trust central, zero_out / add_remove. One client moves the pair by
-    (clip_norm, ½), so with z_Δ = (z⁻² − (2σ_b)⁻²)^(−½) the joint release is one Gaussian of multiplier z = `noise_multiplier`: the
-    quantile's cost is inside the price. Noise uses the clip norm that was applied this round, not the next one.
+    (clip_norm, ½), so with z_Δ = (z⁻² − (2σ_b)⁻²)^(−½) the joint release is one Gaussian of multiplier z =
+    `noise_multiplier`: the quantile's cost is inside the price. Noise uses the clip norm that was applied this round,
+    not the next one.
     **Edge cases**: 2σ_b must exceed z; a row that was not finite counts as clipped.
     **Reference**: Andrew, Thakkar, McMahan, Ramaswamy (2021), Algorithm 1 and Theorem 1.
     """
