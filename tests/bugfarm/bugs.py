@@ -155,7 +155,7 @@ BUGS: tuple[Bug, ...] = (
         "dp_sgd",
         "local",
         parts.ForgetsTheCoin,
-        ("mechanism.sampling_rate=0.1",),
+        ("mechanism.sampling_rate=0.1", "mechanism.noise_multiplier=0.7"),
     ),
     Bug("gradients vouched for, not clipped", "dp_sgd", "local", parts.VouchesForNothing),
     Bug("noise before clipping", "a_dpfl", "local", parts.NoiseBeforeClipping),

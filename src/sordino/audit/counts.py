@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from scipy import special
 
 from sordino.account import gaussian
-from sordino.account.accountant import Curve
 
 CONFIDENCE = 0.95
 
@@ -91,17 +90,17 @@ def gaussian_epsilon_at_least(counts: Counts, delta: float, confidence: float = 
     return gaussian.epsilon_of(separation_at_least(counts, confidence), delta)
 
 
-def excess(counts: Counts, curve: Curve, epsilons: Sequence[float], confidence: float) -> float:
-    """Returns by how much TPR surely exceeds what a privacy curve allows at this FPR (not positive: it does not).
+def excess(counts: Counts, curve: Sequence[tuple[float, float]], confidence: float) -> float:
+    """Returns by how much TPR surely exceeds what points (ε, δ) of a privacy curve allow (not positive: it does not).
 
     A certificate is a whole curve δ(ε), and every point of it is a promise: TPR ≤ e^ε·FPR + δ(ε) for all ε. One test
     that breaks any of them refutes the curve, with no assumption about the mechanism. This is far more sensitive than
     a look at a single δ.
     """
-    return max(_excess(reading, curve, epsilons, confidence) for reading in (counts, counts.swapped))
+    return max(_excess(reading, curve, confidence) for reading in (counts, counts.swapped))
 
 
-def _excess(counts: Counts, curve: Curve, epsilons: Sequence[float], confidence: float) -> float:
+def _excess(counts: Counts, curve: Sequence[tuple[float, float]], confidence: float) -> float:
     tpr, fpr = rates(counts, confidence)
-    allowed = [math.exp(min(700.0, e)) * fpr + curve.delta(e) for e in epsilons]
+    allowed = [math.exp(min(700.0, epsilon)) * fpr + delta for epsilon, delta in curve]
     return tpr - min([1.0, *allowed])

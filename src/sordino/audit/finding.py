@@ -66,7 +66,8 @@ def judge(mechanism: Mechanism, promise: Promise, rounds: int, found: Evidence, 
     """Holds the evidence against what was promised."""
     confidence = 1 - (1 - CONFIDENCE) / len(found.telling)
     bound = max(epsilon_at_least(counts, promise.delta, confidence) for counts in found.telling)
-    broken = any(excess(counts, promise.curve, _EPSILONS, ALARM) > 0 for counts in (*found.telling, found.middle))
+    curve = [(epsilon, promise.curve.delta(epsilon)) for epsilon in _EPSILONS]
+    broken = any(excess(counts, curve, ALARM) > 0 for counts in (*found.telling, found.middle))
     held = promise.claimed if mechanism.mode == "faithful" and promise.claimed is not None else promise.certified
     guarantee = promise.guarantee
     return Finding(

@@ -32,6 +32,9 @@ _STYLE: Any = {
     "svg.hashsalt": "sordino",
 }
 
+_INSIDE = 3
+"""A legend of up to so many names finds room among the curves."""
+
 
 def save(chart: Chart, folder: Path, formats: Sequence[str] = ("svg", "png")) -> list[Path]:
     """Writes the chart as `folder/<key>.<format>` and returns the paths."""
@@ -41,7 +44,8 @@ def save(chart: Chart, folder: Path, formats: Sequence[str] = ("svg", "png")) ->
 
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(9.6 if chart.wide else 6.4, 3.8), layout="constrained")
+        crowded = chart.legend and len(chart.series) > _INSIDE
+        figure = Figure(figsize=(9.6 if chart.wide else 8.0 if crowded else 6.4, 3.8), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
         _draw_all(chart, axes)
@@ -72,7 +76,9 @@ def _draw_all(chart: Chart, axes: Axes) -> None:
     _scale(axes, chart.y, "y")
     if chart.y.percent:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    if chart.legend:
+    if chart.legend and len(chart.series) > _INSIDE:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
+    elif chart.legend:
         axes.legend(loc="best", fontsize=9)
 
 

@@ -222,7 +222,12 @@ def _pair(key: str, title: str, runs: Mapping[str, Runs]) -> tuple[Chart, ...]:
             "Ours.",
             Axis("aggregation m"),
             axis,
-            tuple(found.series(name, color, field) for color, (name, found) in enumerate(runs.items())),
+            # the Laplace mechanism's loss is in the thousands, and would flatten all others
+            tuple(
+                found.series(name, color, field)
+                for color, (name, found) in enumerate(runs.items())
+                if (name, field) != ("Laplace", "loss")
+            ),
         )
         for field, axis in axes.items()
     )
