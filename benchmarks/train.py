@@ -101,7 +101,9 @@ def measure(workload: Workload, turns: int, frameworks: str, flower: bool) -> li
     for player in players:
         # the same loop learns the same on one thread or two
         player.finish(0 if "2 threads" in player.label else LEARN[workload.name])
-    return players + (flowers(workload, frameworks) if flower else [])
+    players += flowers(workload, frameworks) if flower else []
+    print("\n".join([workload.name, *table(players), ""]), file=sys.stderr)
+    return players
 
 
 def flowers(workload: Workload, frameworks: str) -> list[Player]:
@@ -176,8 +178,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), help="workloads to measure")
     parser.add_argument("--frameworks", default=sys.executable, help="Python that has pfl and Flower installed")
     parser.add_argument("--no-flower", action="store_true", help="leave Flower out, which takes minutes")
+    parser.add_argument("--learn", type=int, help="rounds without noise before accuracies are compared (default: 30)")
     parser.add_argument("--write", action="store_true", help="write RESULTS.md beside this file")
     chosen = parser.parse_args()
+    LEARN.update(dict.fromkeys(LEARN, chosen.learn) if chosen.learn else {})
     measured = {
         name: measure(WORKLOADS[name], chosen.turns, chosen.frameworks, not chosen.no_flower) for name in chosen.only
     }
