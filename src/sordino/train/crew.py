@@ -13,8 +13,7 @@ import atexit
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -47,8 +46,8 @@ class Crew:
 
     def __init__(self, company: Company) -> None:
         self._company = company
-        self._last = 0.0
         self._pickled: dict[int, tuple[Work, bytes | None]] = {}
+        self._last: dict[int, float] = {}
         keep_freed_memory()
 
     def each(self, work: Work, jobs: Sequence[Job]) -> list[Any]:
@@ -56,9 +55,10 @@ class Crew:
 
         **Edge cases**: results may lie in memory that the next call overwrites.
         """
+        cores()
         began = time.perf_counter()
         pickled = self._portable(work) if len(jobs) > 1 else None
-        mates = self._mates() if pickled is not None else []
+        mates = self._mates(work) if pickled is not None else []
         everyone = len(mates) + 1
         for place, mate in enumerate(mates):
             mate.ask(pickled or b"", jobs[place::everyone])
@@ -70,15 +70,15 @@ class Crew:
                 self._pickled[id(work)] = work, None
                 found = _alone(work, jobs[place::everyone])
             results[place::everyone] = found
-        self._last = (time.perf_counter() - began) * everyone
-        _WORKED.seconds += self._last
+        self._last[id(work)] = (time.perf_counter() - began) * everyone
+        _WORKED.seconds += self._last[id(work)]
         return results
 
-    def _mates(self) -> list[Mate]:
+    def _mates(self, work: Work) -> list[Mate]:
         """Returns the mates to ask now."""
         if self._company == "always":
             return [mate for mate in _all_mates() if mate.ready(patience=60)]
-        if self._company == "alone" or _WORKED.seconds < _PAYS_AFTER or self._last < _PAYS_FROM:
+        if self._company == "alone" or _WORKED.seconds < _PAYS_AFTER or self._last.get(id(work), 0.0) < _PAYS_FROM:
             return []
         return [mate for mate in _all_mates() if mate.ready()]
 
@@ -95,25 +95,27 @@ class Crew:
 
 
 def _alone(work: Work, jobs: Sequence[Job]) -> list[Any]:
-    with one_core():
-        return [work(*job) for job in jobs]
+    if torch.get_num_threads() > 1:
+        torch.set_num_threads(1)
+    return [work(*job) for job in jobs]
 
 
-@contextmanager
-def one_core() -> Iterator[None]:
-    """Computes on one core inside."""
-    threads = torch.get_num_threads()
+@cache
+def cores() -> int:
+    """Returns how many cores PyTorch would use by itself, and leaves it one: the others are for mates.
+
+    For good, not only while we work: its threads go on spinning after each operation that they shared, and so would
+    keep a core from a mate.
+    """
+    count = min(torch.get_num_threads(), os.cpu_count() or 1)
     torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+    return count
 
 
 @cache
 def _all_mates() -> list[Mate]:
-    """Starts one mate for each core that PyTorch may use besides ours."""
-    mates = [Mate() for _ in range(min(torch.get_num_threads(), os.cpu_count() or 1) - 1)]
+    """Starts one mate for each core besides ours."""
+    mates = [Mate() for _ in range(cores() - 1)]
     for mate in mates:
         atexit.register(mate.dismiss)
     return mates

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from sordino.train.gradients import Gradients, Loss
 
 
-def evaluate(
-    gradients: Gradients, loss: Loss, w: Tensor, x: Tensor, y: Tensor, batch: int
-) -> tuple[float, float | None]:
-    """Returns the mean loss, and the share of right predictions (None where targets are numbers).
+@dataclass(frozen=True)
+class Evaluation:
+    """Losses and right predictions of a model.
 
-    **Edge cases**: a model with a single output predicts by its sign. Records must not be empty.
+    **Edge cases**: a model with a single output predicts a class by its sign; targets that are numbers are never right.
     """
-    total, right, classes = 0.0, 0, not y.is_floating_point()
-    with torch.no_grad():
-        for records, targets in zip(x.split(batch), y.split(batch), strict=True):
-            outputs = gradients.outputs(w[None], records[None])[0]
-            total += float(loss(outputs, targets).sum(dtype=torch.float64))
-            right += int(_right(outputs, targets).sum()) if classes else 0
-    return total / len(y), right / len(y) if classes else None
+
+    gradients: Gradients
+    loss: Loss
+
+    def __call__(self, w: Tensor, x: Tensor, y: Tensor) -> tuple[float, int]:
+        """Returns the sum of losses, and the number of right predictions."""
+        with torch.no_grad():
+            outputs = self.gradients.outputs(w[None], x[None])[0]
+            total = float(self.loss(outputs, y).sum(dtype=torch.float64))
+        return total, 0 if y.is_floating_point() else int(_right(outputs, y).sum())
 
 
 def _right(outputs: Tensor, labels: Tensor) -> Tensor:

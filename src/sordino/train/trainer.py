@@ -16,7 +16,7 @@ from sordino.stages import Trace, Update
 from sordino.train import engine as engines
 from sordino.train.crew import Company, Crew
 from sordino.train.descent import AfterStep, Descent, Memory
-from sordino.train.evaluation import evaluate
+from sordino.train.evaluation import Evaluation
 from sordino.train.gradients import Loss, summed_clients
 from sordino.train.optimizers import optimizer
 from sordino.train.private import Order, Privacy, PrivateDescent
@@ -62,6 +62,7 @@ class Trainer:
         self.optimizer = optimizer(settings)
         rule = (self._gradients, self.optimizer, settings.batch_size, after_step)
         self._descent, self._private, self._examples = Descent(*rule), PrivateDescent(*rule), ExampleSum(rule[0])
+        self._evaluation = Evaluation(self._gradients, loss)
         single = settings.optimizer == "sgd" and after_step is None
         self._step = StepSum(rule[0], settings.learning_rate, settings.batch_size) if single else None
 
@@ -139,9 +140,11 @@ class Trainer:
         found = self._crew.each(self._private, [(shard, w0, privacy, randomness, round_) for shard in shards])
         return Update(data.clients, _scattered(shards, found, w0.expand(0, -1)), data.sizes)
 
-    def evaluate(self, w: Tensor, x: Tensor, y: Tensor, batch: int = 2048) -> tuple[float, float | None]:
+    def evaluate(self, w: Tensor, x: Tensor, y: Tensor, batch: int = 1024) -> tuple[float, float | None]:
         """Returns the mean loss, and the accuracy (None where targets are numbers)."""
-        return evaluate(self._gradients, self.loss, w, x, y, batch)
+        jobs = [(w, *part) for part in zip(x.split(batch), y.split(batch), strict=True)]
+        losses, right = zip(*self._crew.each(self._evaluation, jobs), strict=True)
+        return sum(losses) / len(y), None if y.is_floating_point() else sum(right) / len(y)
 
     def _counts(self, data: ClientData) -> IntArray:
         """Returns the number of local steps of each client."""
