@@ -1,15 +1,15 @@
 """Messages between two processes of one machine: small parts through a socket, arrays through shared memory.
 
-The memory is anonymous (a memfd), so nothing is left behind when either side is killed.
+A tensor of which rows are asked for again and again, as of a data set, is put there whole and once; from then on only
+the rows' numbers travel.
 """
 
 from __future__ import annotations
 
 import io
 import math
-import mmap
-import os
 import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -18,41 +18,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sordino.train.buffer import Library, SharedBuffer, collect
 from sordino.types import IntArray
 
 _ALIGNMENT = 64
 """Arrays start where the tensor library would let them start, so that it computes the same bits on either side."""
 
+_LIBRARY = Library()
+
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Some rows of a tensor, which arrive on the other side as a tensor of their own."""
+    """Some rows of tensors, the same of each; arrives with the whole tensors, or with tensors of these rows alone."""
 
-    source: Tensor
+    sources: tuple[Tensor, ...]
     records: IntArray
-
-
-class SharedBuffer:
-    """Memory that grows on demand and is seen by both sides."""
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-        self._map: mmap.mmap | None = None
-
-    @classmethod
-    def create(cls) -> SharedBuffer:
-        """Returns an empty buffer, whose descriptor may be handed to a child process."""
-        return cls(os.memfd_create("sordino"))
-
-    def tensor(self, start: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        """Returns the tensor that lies at a place of the buffer, after growing it where it is too small."""
-        end = start + math.prod(shape) * dtype.itemsize
-        if os.fstat(self.descriptor).st_size < end:
-            os.ftruncate(self.descriptor, max(end, 2 * start))
-        if self._map is None or len(self._map) < end:
-            # an old map stays alive as long as a tensor still looks at it
-            self._map = mmap.mmap(self.descriptor, os.fstat(self.descriptor).st_size)
-        return torch.frombuffer(self._map, dtype=dtype, count=math.prod(shape), offset=start).view(shape)
 
 
 class Channel:
@@ -84,6 +64,10 @@ class Channel:
         self._connection.close()
 
 
+Place = tuple[int, tuple[int, ...], torch.dtype]
+"""Where a tensor lies in a buffer."""
+
+
 class _Packer(pickle.Pickler):
     """Puts tensors and arrays into a buffer, one after the other, and notes their places in the message."""
 
@@ -93,24 +77,33 @@ class _Packer(pickle.Pickler):
 
     def persistent_id(self, obj: Any) -> Any:
         if type(obj) is Selection:
-            shape, dtype = (len(obj.records), *obj.source.shape[1:]), obj.source.dtype
-            target, place = self._reserve(shape, dtype)
-            torch.index_select(obj.source, 0, torch.from_numpy(obj.records), out=target)
-            return "tensor", place, shape, dtype
+            return self._selection(obj.sources, torch.from_numpy(obj.records))
         if type(obj) is np.ndarray and obj.dtype != object and obj.size:
-            kind, obj = "array", torch.from_numpy(np.ascontiguousarray(obj))
-        elif type(obj) is Tensor and obj.numel():
-            kind, obj = "tensor", obj.detach()
-        else:
-            return None
-        target, place = self._reserve(tuple(obj.shape), obj.dtype)
-        target.copy_(obj)
-        return kind, place, tuple(obj.shape), obj.dtype
+            return "array", self._put(torch.from_numpy(np.ascontiguousarray(obj)))
+        if type(obj) is Tensor and obj.numel():
+            return "tensor", self._put(obj.detach())
+        return None
 
-    def _reserve(self, shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, int]:
-        place = self._end
+    def _selection(self, sources: Sequence[Tensor], records: Tensor) -> Any:
+        loans = [_LIBRARY.lend(source) for source in sources]
+        if None not in loans:
+            return "lent", self._put(records), loans
+        rows = []
+        for source in sources:
+            target, place = self._reserve((len(records), *source.shape[1:]), source.dtype)
+            torch.index_select(source, 0, records, out=target)
+            rows.append(place)
+        return "rows", len(records), rows
+
+    def _put(self, tensor: Tensor) -> Place:
+        target, place = self._reserve(tuple(tensor.shape), tensor.dtype)
+        target.copy_(tensor)
+        return place
+
+    def _reserve(self, shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, Place]:
+        start = self._end
         self._end += -(-math.prod(shape) * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
-        return self._buffer.tensor(place, shape, dtype), place
+        return self._buffer.tensor(start, shape, dtype), (start, shape, dtype)
 
 
 class _Unpacker(pickle.Unpickler):
@@ -119,6 +112,13 @@ class _Unpacker(pickle.Unpickler):
         self._buffer = buffer
 
     def persistent_load(self, pid: Any) -> Any:
-        kind, place, shape, dtype = pid
-        tensor = self._buffer.tensor(place, shape, dtype)
-        return tensor if kind == "tensor" else tensor.numpy()
+        match pid:
+            case "tensor", place:
+                return self._buffer.tensor(*place)
+            case "array", place:
+                return self._buffer.tensor(*place).numpy()
+            case "lent", place, loans:
+                return Selection(tuple(collect(loan) for loan in loans), self._buffer.tensor(*place).numpy())
+            case "rows", count, places:
+                return Selection(tuple(self._buffer.tensor(*place) for place in places), np.arange(count))
+        raise pickle.UnpicklingError(f"unknown part {pid!r}")

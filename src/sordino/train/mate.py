@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from sordino.train.channel import Channel, SharedBuffer
+from sordino.train.buffer import SharedBuffer
+from sordino.train.channel import Channel
 
 Job = tuple[Any, ...]
 """The arguments of one call."""

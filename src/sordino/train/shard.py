@@ -46,7 +46,10 @@ class Shard:
         return cls(*who, np.arange(last - first), data.x[first:last], data.y[first:last])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Only the stretch's own records travel to another process."""
-        own = np.arange(len(self.records))
-        x, y = Selection(self.x, self.records), Selection(self.y, self.records)
-        return Shard, (self.places, self.clients, self.starts, self.sizes, own, x, y)
+        """Only the stretch's own records, or their numbers, travel to another process."""
+        who = self.places, self.clients, self.starts, self.sizes
+        return _arrived, (*who, Selection((self.x, self.y), self.records))
+
+
+def _arrived(places: IntArray, clients: IntArray, starts: IntArray, sizes: IntArray, selection: Selection) -> Shard:
+    return Shard(places, clients, starts, sizes, selection.records, *selection.sources)
