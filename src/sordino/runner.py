@@ -99,7 +99,7 @@ def run(
     if not started:
         _refuse_if_spent(recipe, cast)
         folder.create(recipes.dump(recipe), {"run": f"{folder.path.name}-{secrets.token_hex(4)}", "simulation": True})
-    with _books(recipe, cast, recipe.ledger.path or folder.ledger, folder.facts()["run"]) as books:
+    with books_for(recipe, cast, recipe.ledger.path or folder.ledger, folder.facts()["run"]) as books:
         last = _rounds(recipe, cast, folder, books, watcher or (lambda metrics: None))
         certificate = books.certificate(last.stopped)
     folder.save_model(cast.layout, last.weights)
@@ -124,7 +124,7 @@ def _rounds(recipe: Recipe, cast: Cast, folder: RunFolder, books: Books, watcher
     store = ClientStore(folder.store)
     stage = Stage(cast.mechanism, cast.trainer, cast.federation, cast.dropout, cast.server, books)
     randomness = Streams(recipe.run.seed)
-    here = folder.load(store) or _opened(stage, Turn(0, cast.weights, {}, randomness, store))
+    here = folder.load(store) or opened(stage, Turn(0, cast.weights, {}, randomness, store))
     folder.rewind(here.round_)
     while here.stopped is None:
         turn = Turn(here.round_ + 1, here.weights, here.knobs, randomness, store)
@@ -162,7 +162,7 @@ def _one(
     return Checkpoint(turn.round_, weights, knobs, public, stopped)
 
 
-def _opened(stage: Stage, turn: Turn) -> Checkpoint:
+def opened(stage: Stage, turn: Turn) -> Checkpoint:
     """Returns where a run begins: the first knobs, after the opening release if the mechanism makes one."""
     knobs = dict(stage.mechanism.adapter.start())
     if stage.mechanism.opening is not None:
@@ -176,7 +176,7 @@ def _opened(stage: Stage, turn: Turn) -> Checkpoint:
 
 
 @contextmanager
-def _books(recipe: Recipe, cast: Cast, path: Path, run_id: str) -> Iterator[Books]:
+def books_for(recipe: Recipe, cast: Cast, path: Path, run_id: str) -> Iterator[Books]:
     """Opens a ledger for the run to charge, and closes it again."""
     limits, federation = recipe.budget, cast.federation
     name = recipe.ledger.federation or federation.name
@@ -204,7 +204,7 @@ def _refuse_if_spent(recipe: Recipe, cast: Cast) -> None:
     """Raises BudgetExceeded when nobody could pay for the first release, before anything is written."""
     turn = Turn(1, cast.weights, cast.mechanism.adapter.start(), Streams(recipe.run.seed), ClientStore())
     shared = recipe.ledger.path if recipe.ledger.path and recipe.ledger.path.exists() else None
-    with TemporaryDirectory() as aside, _books(recipe, cast, shared or Path(aside) / "ledger.db", "") as books:
+    with TemporaryDirectory() as aside, books_for(recipe, cast, shared or Path(aside) / "ledger.db", "") as books:
         books.eligible(1, cast.mechanism.quote(turn), np.ones(cast.federation.population, bool))
 
 

@@ -67,9 +67,9 @@ def _audit(rng: np.random.Generator, mu: float, pilot: int, trials: int) -> tupl
 @pytest.mark.parametrize("mu", [0.15, 1.0, 3.0])
 def test_bounds_cover_the_truth(mu: float) -> None:
     rng, truth = np.random.default_rng(7), gaussian.epsilon_of(mu, DELTA)
-    found = np.array([_audit(rng, mu, 4000, 4000) for _ in range(150)])
-    # 5 % are allowed to exceed the truth; 150 audits of exactly that risk exceed it 14 times with probability < 2 %
-    assert (found > truth).sum(axis=0).max() <= 13
+    found = np.array([_audit(rng, mu, 4000, 4000) for _ in range(80)])
+    # 5 % may exceed the truth; 80 audits of exactly that risk do so more than 9 times with probability < 2 %
+    assert (found > truth).sum(axis=0).max() <= 9
     if mu >= 1:
         # a bound that is never near the truth is worth nothing
         assert np.median(found[:, 1]) > 0.85 * truth

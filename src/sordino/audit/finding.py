@@ -68,7 +68,8 @@ def judge(mechanism: Mechanism, promise: Promise, rounds: int, found: Evidence, 
     bound = max(epsilon_at_least(counts, promise.delta, confidence) for counts in found.telling)
     curve = [(epsilon, promise.curve.delta(epsilon)) for epsilon in _EPSILONS]
     broken = any(excess(counts, curve, ALARM) > 0 for counts in (*found.telling, found.middle))
-    held = promise.claimed if mechanism.mode == "faithful" and promise.claimed is not None else promise.certified
+    claimed = mechanism.mode == "faithful" and promise.claimed is not None
+    held = promise.claimed if claimed and promise.claimed is not None else promise.certified
     guarantee = promise.guarantee
     return Finding(
         mechanism=mechanism.name,
@@ -84,7 +85,7 @@ def judge(mechanism: Mechanism, promise: Promise, rounds: int, found: Evidence, 
         gaussian_fit=gaussian_epsilon_at_least(found.middle, promise.delta) if promise.gaussian else None,
         curve_broken=broken,
         verdict="violated" if bound > held or broken else "consistent",
-        against="claimed" if held == promise.claimed else "certified",
+        against="claimed" if claimed and (bound > held or not broken) else "certified",
         test=found.test,
         attack=found.attack,
         trials=found.trials,

@@ -63,7 +63,7 @@ class Game:
         """How many trials are cheap enough to compare attacks on."""
         if self.way == "one by one":
             return 150
-        return 400 if isinstance(self.scene.mechanism.perturber, IntegerShares) else 4000
+        return 400 if isinstance(self.scene.mechanism.perturber, IntegerShares) else 2000
 
     @property
     def _reads_messages(self) -> bool:

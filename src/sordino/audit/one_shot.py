@@ -5,7 +5,8 @@ so the cosine of a canary that was *not* in the run with anything the run produc
 canaries that were in it stand out by what the run gave away.
 
 **Reference**: Andrew, Kairouz, Oh, Oprea, McMahan, Suriyakumar (2024), "One-shot Empirical Privacy Estimation for
-Federated Learning", Algorithm 2 and section 4. Their ε is an estimate by a Gaussian fit; we add a lower bound.
+Federated Learning", Algorithm 2 and section 4. Their ε is an estimate by a Gaussian fit. What is proved
+without assumptions comes from `one_run`.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from sordino.types import FloatArray
 class OneShot:
     """What the cosines of canaries say about ε."""
 
-    canaries: int
+    singing: int
     mean: float
     stddev: float
     estimate: float
     """ε of a Gaussian fit to the cosines against N(0, 1/d): an estimate, as published, not a bound."""
-    lower_bound: float
-    """ε that is refuted below this, at 95 % confidence, over the choice of the canaries' directions."""
+    bound_if_independent: float
+    """ε that is refuted below this, at 95 % confidence, if canaries were independent; they share the run's noise."""
 
 
 def measure(cosines: FloatArray, dimension: int, delta: float, confidence: float = CONFIDENCE) -> OneShot:

@@ -24,7 +24,19 @@ app = typer.Typer(
 )
 errors = Console(stderr=True, soft_wrap=True)
 
-_COMMANDS = ("run", "recipe", "mechanisms", "data", "account", "plan", "ledger", "report", "compare", "reproduce")
+_COMMANDS = (
+    "run",
+    "recipe",
+    "mechanisms",
+    "data",
+    "account",
+    "plan",
+    "ledger",
+    "report",
+    "compare",
+    "reproduce",
+    "audit",
+)
 
 
 def _register() -> None:

@@ -1,0 +1,88 @@
+"""Federations with other people in them: canaries added, records left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sordino.data.federation import Federation
+from sordino.data.partition import Partition, Table
+from sordino.types import BoolArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Guests:
+    """A partition with further clients at its end, each with one record of its own."""
+
+    inner: Partition
+    records: IntArray
+
+    @property
+    def count(self) -> int:
+        return self.inner.count + len(self.records)
+
+    def sizes(self, clients: IntArray) -> IntArray:
+        sizes = np.ones(len(clients), np.int64)
+        hosts = clients < self.inner.count
+        sizes[hosts] = self.inner.sizes(clients[hosts])
+        return sizes
+
+    def indices(self, clients: IntArray) -> tuple[IntArray, IntArray]:
+        sizes = self.sizes(clients)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        out = np.empty(int(offsets[-1]), np.int64)
+        hosts = clients < self.inner.count
+        owner = np.repeat(hosts, sizes)
+        out[owner] = self.inner.indices(clients[hosts])[1]
+        out[~owner] = self.records[clients[~hosts] - self.inner.count]
+        return offsets, out
+
+
+def with_guests(federation: Federation, x: Tensor, y: Tensor) -> Federation:
+    """Returns the federation with one more client for each of these records."""
+    first = len(federation.train_y)
+    return replace(
+        federation,
+        train_x=torch.cat([federation.train_x, x]),
+        train_y=torch.cat([federation.train_y, y]),
+        partition=Guests(federation.partition, first + np.arange(len(y))),
+    )
+
+
+def with_records(federation: Federation, x: Tensor, y: Tensor, seed: int) -> Federation:
+    """Returns the federation with these records given to its clients, to one at random each."""
+    offsets, dealt = _dealt(federation)
+    owner = np.repeat(np.arange(federation.population), np.diff(offsets))
+    hosts = np.random.default_rng(seed).integers(federation.population, size=len(y))
+    owners = np.concatenate([owner, hosts])
+    indices = np.concatenate([dealt, len(federation.train_y) + np.arange(len(y))])
+    order = np.argsort(owners, kind="stable")
+    counts = np.bincount(owners, minlength=federation.population)
+    return replace(
+        federation,
+        train_x=torch.cat([federation.train_x, x]),
+        train_y=torch.cat([federation.train_y, y]),
+        partition=Table(np.concatenate([[0], np.cumsum(counts)]), indices[order]),
+    )
+
+
+def only(federation: Federation, kept: BoolArray) -> Federation:
+    """Returns the federation without the records that are not kept; who has none left is not in it."""
+    offsets, dealt = _dealt(federation)
+    owner = np.repeat(np.arange(federation.population), np.diff(offsets))
+    stays = kept[dealt]
+    counts = np.bincount(owner[stays], minlength=federation.population)
+    counts = counts[counts > 0]
+    return replace(federation, partition=Table(np.concatenate([[0], np.cumsum(counts)]), dealt[stays]))
+
+
+def held(federation: Federation) -> IntArray:
+    """Returns the records that somebody holds, in increasing order."""
+    return np.unique(_dealt(federation)[1])
+
+
+def _dealt(federation: Federation) -> tuple[IntArray, IntArray]:
+    return federation.partition.indices(np.arange(federation.population))

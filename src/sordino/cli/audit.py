@@ -1,0 +1,199 @@
+"""`sordino audit`: attack a mechanism, a run, or a client's upload, and say what that proves about ε."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from sordino.audit.finding import Finding
+
+
+def audit(
+    target: Annotated[str | None, typer.Argument(help="a mechanism by name, or a run folder")] = None,
+    mode: Annotated[Literal["certified", "faithful"] | None, typer.Option(help="provable, or as printed")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="override a setting: section.field=value")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="audit every mechanism in both modes")] = False,
+    attack: Annotated[
+        Literal["inversion"] | None, typer.Option(help="gradient inversion: pictures from a client's upload")
+    ] = None,
+    trials: Annotated[int | None, typer.Option(min=1000, help="plays of each world (default: what ε needs)")] = None,
+    shadows: Annotated[int, typer.Option(min=2, help="shadow models (run)")] = 25,
+    attacked: Annotated[int, typer.Option(min=0, help="models whose members are guessed (run; 0: none)")] = 50,
+    pool: Annotated[int, typer.Option(min=10, help="records whose membership is guessed, at most (run)")] = 10_000,
+    canaries: Annotated[int, typer.Option(min=10, help="canary records (run)")] = 1000,
+    pictures: Annotated[int, typer.Option(min=1, help="pictures to reconstruct (inversion)")] = 6,
+    out: Annotated[Path | None, typer.Option(help="picture grid (inversion; default: inversion.png)")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="seed of everything that is random")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON on stdout")] = False,
+) -> None:
+    """Attack a mechanism, a run or an upload: a lower bound on ε beside the certified one."""
+    import torch
+
+    from sordino.errors import RecipeError
+
+    torch.set_num_threads(1)  # trials run side by side in threads of their own
+    run = target is not None and (Path(target) / "run.json").exists()
+    if run and (set_ or mode):
+        raise RecipeError(f"{target} is a run with a recipe of its own: leave out --set and --mode")
+    if everything and (target is not None or set_):
+        raise RecipeError("--all audits every mechanism as listed: leave out the target and --set")
+    if attack == "inversion":
+        _inversion(target, set_ or [], mode or "certified", pictures, out or Path("inversion.png"), seed, as_json)
+    elif everything:
+        _all(mode, trials, seed, as_json)
+    elif target is None:
+        raise RecipeError("nothing to audit: name a mechanism or a run folder, or give --all")
+    elif run:
+        _run(Path(target), shadows, attacked, pool, canaries, seed, as_json)
+    else:
+        _mechanism(target, mode or "certified", set_ or [], trials, seed, as_json)
+
+
+def _mechanism(
+    name: str, mode: Literal["certified", "faithful"], settings: Sequence[str], trials: int | None, seed: int, js: bool
+) -> None:
+    from sordino.audit.cases import case_for
+    from sordino.errors import RecipeError
+    from sordino.mechanisms import MECHANISMS
+
+    if name not in MECHANISMS:
+        raise RecipeError(f"{name!r} is neither a run folder nor a mechanism: choose one of {', '.join(MECHANISMS)}")
+    with Progress(js) as progress:
+        progress.show(f"{name}, {mode}", 0, 1)
+        found = case_for(name, mode, settings).audits(trials, seed)
+    if js:
+        worst = max(found, key=lambda finding: (finding.verdict == "violated", finding.lower_bound))
+        print(json.dumps(worst.to_json() | {"findings": [finding.to_json() for finding in found]}, indent=2))
+    else:
+        _show(found)
+
+
+def _all(mode: str | None, trials: int | None, seed: int, js: bool) -> None:
+    from sordino.audit.cases import CASES
+
+    cases, found = [case for case in CASES if mode in (None, case.mode)], list[Finding]()
+    with Progress(js) as progress:
+        for done, case in enumerate(cases):
+            progress.show(f"{case.mechanism}, {case.mode}", done, len(cases))
+            found += case.audits(trials, seed)
+    if js:
+        print(json.dumps([finding.to_json() for finding in found], indent=2))
+    else:
+        _show(found)
+
+
+def _show(found: Sequence[Finding]) -> None:
+    table = Table("mechanism", "from whom", "claimed", "certified", "at least", "fit", "verdict", box=SIMPLE_HEAD)
+    for one in found:
+        good = one.verdict == "consistent"
+        table.add_row(
+            f"{one.mechanism}\n[dim]{one.mode}[/]",
+            f"{one.observer}, {one.rounds} round{'s' * (one.rounds > 1)}\n[dim]{one.adjacency}[/]",
+            _number(one.claimed, "–"),
+            _number(one.certified, "∞"),
+            f"{one.lower_bound:.3g}",
+            _number(one.gaussian_fit, "–"),
+            f"[{'green' if good else 'red'}]{one.verdict}[/]",
+        )
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(
+        "[dim]ε at the recipe's δ. `at least` holds with 95 % confidence, whatever the mechanism does "
+        "(Clopper–Pearson); `fit` is tighter, and holds if releases are Gaussian, as they are certified to be.[/]"
+    )
+    for one in found:
+        console.print(f"[dim]{one.mechanism}, {one.mode}, {one.observer}: {escape(one.attack)}; {one.test};[/]", end="")
+        console.print(f"[dim] {one.trials:,} trials of each world in {one.seconds:.1f} s.[/]")
+        if one.explanation:
+            console.print(escape(one.explanation))
+
+
+def _number(value: float | None, missing: str) -> str:
+    return missing if value is None else f"{value:.4g}"
+
+
+def _run(path: Path, shadows: int, attacked: int, pool: int, canaries: int, seed: int, js: bool) -> None:
+    from sordino.audit.endtoend import Effort, audit_run
+
+    with Progress(js) as progress:
+        found = audit_run(path, Effort(shadows, attacked, pool, canaries), seed, progress.show).to_json()
+    if js:
+        print(json.dumps(found, indent=2))
+        return
+    console, table = Console(highlight=False), Table("attack", "what it found", pad_edge=False)
+    for name, one in (found["canary_clients"] or {}).items():
+        words = f"ε ≥ {one['lower_bound']:.3g}: {one['right']} of {one['guessed']} guesses right"
+        table.add_row(f"canary clients, {name.replace('_', ' ')}", f"{words} (estimate {one['estimate']:.3g})")
+    for name, one in found["canary_records"].items():
+        words = f"ε ≥ {one['lower_bound']:.3g}: {one['right']} of {one['guessed']} guesses right"
+        table.add_row(f"canary records, {name.replace('_', ' ')}", words)
+    if found["membership"]:
+        _membership(table, found["membership"])
+    console.print(table)
+    promised = f"certified ε {_number(found['certified'], '∞')}, claimed {_number(found['claimed'], '–')}"
+    console.print(f"{promised}: [bold]{found['verdict']}[/]. {found['words'].capitalize()}. See {path / 'audit'}.")
+
+
+def _membership(table: Table, found: dict[str, Any]) -> None:
+    models = f"{found['shadow_models']} shadow models, {found['trials']} trials"
+    table.add_row("membership inference", f"{found['success_rate']:.1%} right ({models})")
+    lira = found["lira"]
+    words = f"{lira['tpr_at_fpr_0.001']:.2%} of members at 0.1 % false alarms, area {lira['area']:.3f}"
+    table.add_row("LiRA", words)
+
+
+def _inversion(
+    target: str | None, settings: Sequence[str], mode: str, pictures: int, out: Path, seed: int, js: bool
+) -> None:
+    from sordino import recipe as recipes
+    from sordino.assemble import load
+    from sordino.audit.inversion import invert, picture, summary
+
+    run = Path(target) / "recipe.toml" if target is not None and (Path(target) / "recipe.toml").exists() else None
+    named = [] if target is None or run else [f"mechanism.name={target}", f"mechanism.mode={mode}"]
+    recipe = recipes.read(run, [*named, *settings])
+    found = invert(recipe, load(recipe), pictures, seed)
+    path, quality = picture(found, recipe.mechanism.name, out), summary(found)
+    if js:
+        print(json.dumps({"mechanism": recipe.mechanism.name, "picture": str(path), "quality": quality}, indent=2))
+        return
+    table = Table("attack", "upload", "PSNR (dB)", "SSIM", pad_edge=False)
+    for name, one in quality.items():
+        attack, what = name.split("/")
+        shown = {"dlg": "DLG", "idlg": "iDLG"}[attack]
+        table.add_row(shown, f"{what} {recipe.mechanism.name}", f"{one['psnr']:.1f}", f"{one['ssim']:.3f}")
+    Console(highlight=False).print(table)
+    print(f"pictures: {path}")
+
+
+class Progress:
+    """What is being attacked, how far that is, and the time that is left: on stderr, and only for people."""
+
+    def __init__(self, quiet: bool) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        quiet = quiet or not sys.stderr.isatty()
+        self._bar = Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True)
+        self._task = self._bar.add_task("", total=None)
+
+    def __enter__(self) -> Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def show(self, words: str, done: int, total: int) -> None:
+        """Moves the bar."""
+        self._bar.update(self._task, description=words, completed=done, total=total)

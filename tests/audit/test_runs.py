@@ -1,0 +1,160 @@
+"""Attacks on runs and uploads: they find what is there, and not what is not."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from sordino import recipe as recipes
+from sordino.assemble import load
+from sordino.audit.canaries import plant, sing
+from sordino.audit.endtoend import Effort, audit_run
+from sordino.audit.inversion import invert, picture, summary
+from sordino.audit.membership import infer
+from sordino.audit.network import Network
+from sordino.audit.people import only, with_guests, with_records
+from sordino.audit.picture import psnr, ssim
+from sordino.audit.replay import replay
+from sordino.cli.app import _register, app
+from sordino.errors import RecipeError
+from sordino.runner import run
+
+LOUD = ("mechanism.name=fedavg", "server.learning_rate=1", "run.rounds=6")
+QUIET = ("run.rounds=6",)
+
+
+def test_a_replay_is_the_run() -> None:
+    recipe = recipes.read(None, ["run.rounds=3", "mechanism.name=fed_ldp"])
+    federation = load(recipe)
+    played = replay(recipe, federation, recipe.run.seed)
+    assert torch.equal(played.weights[0], Network.of(recipe, federation).start)
+    assert len(played.moves) == 3
+
+
+def test_a_replay_ends_with_the_models_of_its_run(tmp_path: Path) -> None:
+    recipe = recipes.read(None, ["run.rounds=3", "run.seed=4"])
+    assert torch.equal(run(recipe, out=tmp_path / "run").weights, replay(recipe, load(recipe), 4).last)
+
+
+def test_guests_come_last_and_hold_one_record() -> None:
+    federation = load(recipes.read(None, ["partition.clients=5"]))
+    x, y = federation.train_x[:3] + 1, federation.train_y[:3]
+    more = with_guests(federation, x, y)
+    assert more.population == 8
+    assert more.sizes(np.array([6, 0])).tolist() == [1, int(federation.sizes()[0])]
+    seen = more.gather(np.array([0, 6, 7]))
+    assert torch.equal(seen.x[-2:], x[1:])
+    assert torch.equal(seen.x[:-2], federation.gather(np.array([0])).x)
+
+
+def test_added_and_left_out_records() -> None:
+    federation = load(recipes.read(None, ["partition.clients=5"]))
+    more = with_records(federation, federation.train_x[:4] + 1, federation.train_y[:4], seed=0)
+    assert more.sizes().sum() == federation.sizes().sum() + 4
+    kept = np.arange(len(federation.train_y)) % 3 == 0
+    fewer = only(federation, kept)
+    held = fewer.partition.indices(np.arange(fewer.population))[1]
+    assert sorted(held.tolist()) == np.flatnonzero(kept).tolist()
+
+
+def test_canary_clients_are_heard_without_noise_and_not_with_it() -> None:
+    loud, quiet = recipes.read(None, list(LOUD)), recipes.read(None, list(QUIET))
+    federation = load(loud)
+    heard, hidden = (sing(r, federation, 60, 6, 1).found["all_models"] for r in (loud, quiet))
+    assert heard["lower_bound"] > 1.2
+    assert heard["bound_if_independent"] > 3
+    assert hidden["lower_bound"] < 0.5
+    assert abs(hidden["mean"]) < heard["mean"] / 5
+
+
+@pytest.mark.parametrize("name", ["dp_sgd", "dp_fedavg", "fed_ldp"])
+def test_canary_clients_sing_within_every_bound(name: str) -> None:
+    recipe = recipes.read(None, [f"mechanism.name={name}", "run.rounds=2", "budget.epsilon=1"])
+    found = sing(recipe, load(recipe), 30, 2, 0)
+    assert found.found["final_model"]["lower_bound"] < 1.0
+    promised = [entry.epsilon for entry in found.certificate.entries if entry.observer == "outsider"]
+    assert promised == [pytest.approx(1.0, abs=0.02)]
+
+
+def test_mechanisms_that_train_with_noise_have_no_canary_clients() -> None:
+    recipe = recipes.read(None, ["mechanism.name=a_dpfl", "partition.clients=20", "run.rounds=1"])
+    with pytest.raises(RecipeError, match="canary records"):
+        sing(recipe, load(recipe), 10, 1, 0)
+
+
+def test_canary_records_stay_below_the_certificate() -> None:
+    recipe = recipes.read(None, list(QUIET))
+    found = plant(recipe, load(recipe), 300, 6, 1, alone=True).found
+    assert all(part["lower_bound"] < 1.0 for part in found.values())
+    assert all(part["canaries"] == 300 for part in found.values())
+
+
+def test_membership_shows_where_a_model_learns_by_heart() -> None:
+    """Labels at random can only be learned by heart: then shadow models tell who was there."""
+    overfit = [*LOUD, "partition.clients=10", "train.steps=40", "model.name=mlp", "model.hidden=[64]"]
+    recipe = recipes.read(None, overfit)
+    federation = only(load(recipe), np.arange(1437) < 120)
+    labels = torch.from_numpy(np.random.default_rng(0).integers(10, size=1437))
+    found = infer(recipe, replace(federation, train_y=labels), 8, 3, 120, 6, 0)
+    private = infer(recipes.read(None, list(QUIET)), load(recipes.read(None)), 4, 2, 400, 6, 0)
+    assert found.curve.area > 0.6
+    assert private.curve.area < 0.56
+    assert abs(float(private.success.mean()) - 0.5) < 0.06
+
+
+def test_ssim_and_psnr_by_hand() -> None:
+    rng = np.random.default_rng(0)
+    image = rng.random((1, 12, 12))
+    assert ssim(image, image) == pytest.approx(1)
+    assert psnr(image, image) == math.inf
+    assert psnr(np.zeros((1, 4, 4)), np.full((1, 4, 4), 0.1)) == pytest.approx(20)
+    assert ssim(image, rng.random((1, 12, 12))) < 0.3
+    # two constants: only the light term is left, (2ab + K)/(a² + b² + K)
+    assert ssim(np.full((1, 9, 9), 0.5), np.full((1, 9, 9), 0.25)) == pytest.approx(0.2501 / 0.3126, rel=1e-6)
+
+
+def test_inversion_sees_plain_uploads_and_not_private_ones(tmp_path: Path) -> None:
+    recipe = recipes.read(None, ["mechanism.name=fed_ldp"])
+    found = invert(recipe, load(recipe), 2, seed=1)
+    quality = summary(found)
+    assert quality["idlg/without"]["psnr"] > 30
+    assert quality["idlg/without"]["ssim"] > 0.95
+    assert quality["idlg/with"]["psnr"] < 15
+    path = picture(found, "fed_ldp", tmp_path / "grid.png")
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_inversion_needs_pictures() -> None:
+    recipe = recipes.read(None)
+    flat = load(recipe)
+    table = replace(flat, train_x=flat.train_x.flatten(1), test_x=flat.test_x.flatten(1))
+    with pytest.raises(RecipeError, match="images"):
+        invert(recipe, table, 1, 0)
+
+
+def test_a_run_is_audited_in_its_folder(tmp_path: Path) -> None:
+    recipe = recipes.read(None, ["run.rounds=3"])
+    run(recipe, out=tmp_path / "run")
+    found = audit_run(tmp_path / "run", Effort(3, 2, 200, 100, 30), seed=0)
+    assert found.verdict == "consistent"
+    assert found.certified == pytest.approx(1.0, abs=0.01)
+    kept = json.loads((tmp_path / "run" / "audit" / "audit.json").read_text())
+    assert kept["membership"]["shadow_models"] == 3
+    assert (tmp_path / "run" / "audit" / "roc.svg").exists()
+
+
+def test_the_command_prints_one_object() -> None:
+    if not app.registered_commands:
+        _register()
+    answer = CliRunner().invoke(app, ["audit", "fed_ldp", "--trials", "20000", "--json"])
+    found = json.loads(answer.stdout)
+    assert answer.exit_code == 0
+    assert found["verdict"] == "consistent"
+    assert {"lower_bound", "certified", "claimed", "verdict", "trials", "seconds"} <= set(found)
