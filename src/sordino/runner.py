@@ -176,8 +176,8 @@ def opened(stage: Stage, turn: Turn) -> Checkpoint:
 
 
 @contextmanager
-def books_for(recipe: Recipe, cast: Cast, path: Path, run_id: str) -> Iterator[Books]:
-    """Opens a ledger for the run to charge, and closes it again."""
+def books_for(recipe: Recipe, cast: Cast, path: Path, run_id: str, fingerprint: str | None = None) -> Iterator[Books]:
+    """Opens a ledger for the run to charge, and closes it again; what repeats a round has the same fingerprint."""
     limits, federation = recipe.budget, cast.federation
     name = recipe.ledger.federation or federation.name
     first = Turn(1, cast.weights, cast.mechanism.adapter.start(), Streams(recipe.run.seed), ClientStore())
@@ -192,7 +192,7 @@ def books_for(recipe: Recipe, cast: Cast, path: Path, run_id: str) -> Iterator[B
             accountant=limits.accountant,
             minimum=limits.minimum_clients,
             repeatable=True,
-            fingerprint=f"{__version__}/{digest}/{federation.digest}",
+            fingerprint=fingerprint or f"{__version__}/{digest}/{federation.digest}",
             planned=cast.mechanism.quote(first),
             rounds=recipe.run.rounds,
             limits=limits.clients,

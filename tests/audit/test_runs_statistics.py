@@ -12,6 +12,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from sordino.account import gaussian
 from sordino.audit import one_run, one_shot
 from sordino.audit.lira import lira, logits
+from sordino.audit.membership import Trained, learned
 from sordino.audit.roc import roc
 
 
@@ -100,3 +101,17 @@ def test_lira_beats_a_global_threshold_on_records_of_different_difficulty() -> N
 def test_logits_undo_the_logistic_function() -> None:
     assert logits(np.array([0.5, 1 / (1 + math.exp(-3))])) == pytest.approx([0, 3])
     assert np.isfinite(logits(np.array([0.0, 1.0]))).all()
+
+
+@pytest.mark.parametrize(("surer", "least", "most"), [(8.0, 0.95, 1.0), (0.0, 0.45, 0.55)])
+def test_the_learned_attack_finds_members_where_they_show(surer: float, least: float, most: float) -> None:
+    """Models that are surer of a record's class by a factor e^surer if they were trained on it."""
+    rng = np.random.default_rng(6)
+    label, member = rng.integers(0, 3, 1000), rng.random((7, 1000)) < 0.5
+    scores = rng.normal(size=(7, 1000, 3))
+    scores[:, np.arange(1000), label] += 1 + surer * member
+    seen = np.exp(scores) / np.exp(scores).sum(axis=2, keepdims=True)
+    models = Trained(member, seen, label)
+    rates = learned(models.part(slice(4)), models.part(slice(4, None)))
+    assert len(rates) == 3
+    assert least <= rates.mean() <= most

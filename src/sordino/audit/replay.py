@@ -60,7 +60,7 @@ def replay(
     """
     cast = assemble(recipe, None, federation)
     mechanism = replace(cast.mechanism, local=local(cast.mechanism.local))
-    with TemporaryDirectory() as aside, books_for(recipe, cast, Path(aside) / "ledger.db", "replay") as books:
+    with TemporaryDirectory() as aside, books_for(recipe, cast, Path(aside) / "ledger.db", "replay", "replay") as books:
         stage = Stage(mechanism, cast.trainer, federation, cast.dropout, cast.server, books)
         path, stopped = _path(stage, cast, Streams(seed), rounds or recipe.run.rounds)
         return Replayed(torch.stack(path), books.certificate(stopped))

@@ -81,7 +81,8 @@ def _mechanism(
 def _all(mode: str | None, trials: int | None, seed: int, js: bool) -> None:
     from sordino.audit.cases import CASES
 
-    cases, found = [case for case in CASES if mode in (None, case.mode)], list[Finding]()
+    cases = [case for case in CASES if mode in (None, case.mode)]
+    found: list[Finding] = []
     with Progress(js) as progress:
         for done, case in enumerate(cases):
             progress.show(f"{case.mechanism}, {case.mode}", done, len(cases))
