@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Protocol
@@ -34,39 +34,55 @@ def play_all(trials: Sequence[Trial], jobs: int, watcher: Watcher) -> dict[Path,
     """Plays what is not finished, and returns the folders of what cannot be, with the sentence that says why.
 
     **Edge cases**: a trial that was played before with another recipe is refused: the folder belongs to another
-    comparison. Each process computes with one thread, so that a result does not depend on the number of jobs.
+    comparison. One job at a time has all cores for each run's clients; several have one core each. Results are the
+    same.
     """
     waiting = [trial for trial in trials if not finished(trial)]
     total = sum(trial.recipe.run.rounds for trial in trials)
     failed: dict[Path, str] = {}
-    if not waiting:
-        return failed
-    with ProcessPoolExecutor(max(1, jobs), mp_context=get_context("spawn")) as pool:
-        running = {pool.submit(play, trial.recipe, trial.folder): trial for trial in waiting}
+    if jobs == 1:  # another process would do the same after reading all modules and data again
+        for trial in waiting:
+            _note(play(trial.recipe, trial.folder), trial, failed)
+            watcher(sum(_rounds_done(trial, failed) for trial in trials), total)
+    elif waiting:
+        _play_apart(waiting, trials, jobs, watcher, failed)
+    return failed
+
+
+def _play_apart(
+    waiting: Sequence[Trial], trials: Sequence[Trial], jobs: int, watcher: Watcher, failed: dict[Path, str]
+) -> None:
+    """Plays trials in processes of their own, several at once."""
+    total = sum(trial.recipe.run.rounds for trial in trials)
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        running = {pool.submit(_play_on_one_core, trial.recipe, trial.folder): trial for trial in waiting}
         try:
             while running:
                 for future in [future for future in running if future.done()]:
-                    _collect(future, running.pop(future), failed)
+                    _note(future.result(), running.pop(future), failed)
                 watcher(sum(_rounds_done(trial, failed) for trial in trials), total)
                 time.sleep(_LOOK if running else 0)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return failed
 
 
 def play(recipe: Recipe, folder: Path) -> str | None:
     """Plays one trial in this process; returns why it cannot be played, if so."""
-    import torch
-
     from sordino.runner import run
 
-    torch.set_num_threads(1)
     try:
         run(recipe, out=folder, resume=True)
     except SordinoError as error:
         return str(error)
     return None
+
+
+def _play_on_one_core(recipe: Recipe, folder: Path) -> str | None:
+    import torch
+
+    torch.set_num_threads(1)
+    return play(recipe, folder)
 
 
 def finished(trial: Trial) -> bool:
@@ -81,8 +97,7 @@ def finished(trial: Trial) -> bool:
     return (trial.folder / "certificate.json").exists()
 
 
-def _collect(future: Future[str | None], trial: Trial, failed: dict[Path, str]) -> None:
-    reason = future.result()
+def _note(reason: str | None, trial: Trial, failed: dict[Path, str]) -> None:
     if reason is not None:
         failed[trial.folder] = reason
 

@@ -14,12 +14,14 @@ from sordino import recipe as recipes
 from sordino.compare.playing import Watcher, play_all
 from sordino.errors import SordinoError
 from sordino.recipe import Recipe
-from sordino.report.chart import Series
+from sordino.report.chart import Rule, Series
 from sordino.report.reading import RunView, read
 
 T = TypeVar("T")
 UNBOUND = "budget.epsilon=1e9"
 """For experiments that set their noise themselves: no budget stops them."""
+BY_CHANCE = Rule(0.1, "chance", 7)
+"""What guessing one of ten classes comes to."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ def write(folder: Path, records: Sequence[Record], shelf: Mapping[str, Experimen
     images.mkdir(parents=True, exist_ok=True)
     for key, _ in (picture for record in records for picture in record.pictures):
         shutil.copyfile(pictures / f"{key}.svg", images / f"{key}.svg")
-    parts = [_INTRO, _summary(records, shelf)]
+    parts = [_INTRO, _by_paper(records, shelf), _by_id(records, shelf)]
     paper = ""
     for record in records:
         experiment = shelf[record.id]
@@ -41,7 +41,22 @@ def write(folder: Path, records: Sequence[Record], shelf: Mapping[str, Experimen
     return path
 
 
-def _summary(records: Sequence[Record], shelf: Mapping[str, Experiment]) -> str:
+def _by_paper(records: Sequence[Record], shelf: Mapping[str, Experiment]) -> str:
+    papers = dict.fromkeys(shelf[record.id].paper for record in records)
+    rows = ["| paper | ids | " + " | ".join(STATUSES) + " |", "|---|---:|" + "---:|" * len(STATUSES)]
+    rows += [_counted(paper.authors, [one for one in records if shelf[one.id].paper == paper]) for paper in papers]
+    rows.append(_counted("**all**", records))
+    told = [f"- **{paper.authors}** {paper.verdict}" for paper in papers if paper.verdict]
+    return "\n".join(["## In short\n", *rows, "", *told, "", "## Every id\n"])
+
+
+def _counted(name: str, records: Sequence[Record]) -> str:
+    lines = [line for record in records for line in record.lines]
+    counts = (str(sum(line.status == status for line in lines)) for status in STATUSES)
+    return f"| {name} | {len(records)} | {' | '.join(counts)} |"
+
+
+def _by_id(records: Sequence[Record], shelf: Mapping[str, Experiment]) -> str:
     rows = ["| id | what | run | " + " | ".join(STATUSES) + " |", "|---|---|---|" + "---:|" * len(STATUSES)]
     for record in records:
         counts = [sum(line.status == status for line in record.lines) for status in STATUSES]
@@ -51,8 +66,7 @@ def _summary(records: Sequence[Record], shelf: Mapping[str, Experiment]) -> str:
 
 
 def _section(record: Record, experiment: Experiment) -> str:
-    how = record.scale if record.seeds is None else f"{record.scale}, {record.seeds} seeds"
-    parts = [f"### {record.id}\n", f"{experiment.title} ({experiment.place}); {how}.\n"]
+    parts = [f"### {record.id}\n", f"{experiment.title} ({experiment.place}). {_how(record, experiment)}\n"]
     parts += ["| quantity | printed | ours | status | why |", "|---|---|---|---|---|"]
     for line in record.lines:
         cells = (line.quantity, line.printed, line.ours, line.status, line.why)
@@ -63,6 +77,14 @@ def _section(record: Record, experiment: Experiment) -> str:
     if experiment.choices:
         parts += ["*Chosen, where the paper is silent:*\n", *(f"- {choice}" for choice in experiment.choices), ""]
     return "\n".join(parts)
+
+
+def _how(record: Record, experiment: Experiment) -> str:
+    """Returns how big the experiment was run."""
+    seeds = "" if record.seeds is None else f" {record.seeds} seeds."
+    return {"exact": "No training.", "full": f"Full.{seeds}", "quick": f"Quick: {experiment.shorter}.{seeds}"}[
+        record.scale
+    ]
 
 
 def _cell(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from sordino.report.chart import Chart
@@ -22,6 +22,8 @@ class Paper:
     short: str
     title: str
     authors: str
+    verdict: str = ""
+    """In a sentence or two: what can be had again, what cannot, and why."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,17 @@ class Experiment:
     kind: Kind = "training"
     choices: tuple[str, ...] = ()
     """What the paper leaves out, and what we took in its place."""
+    doubt: str = ""
+    """What may lie behind a value that differs, where nothing better is known."""
+    shorter: str = "one seed"
+    """What the quick form leaves out."""
+
+    def explained(self, line: Line, quick: bool) -> Line:
+        """Returns the line with a reason, if it differs: its own, else the doubt; and what a quick run leaves out."""
+        if line.status != "differs":
+            return line
+        left_out = f"quick: {self.shorter}" if quick and self.kind == "training" else ""
+        return replace(line, why="; ".join(reason for reason in (line.why or self.doubt, left_out) if reason))
 
 
 def by_id(*groups: tuple[Experiment, ...]) -> Mapping[str, Experiment]:

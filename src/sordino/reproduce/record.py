@@ -55,7 +55,7 @@ def run(experiment: Experiment, bench: Bench, out: Path) -> Record:
         bench.seeds,
         time.perf_counter() - began,
         __version__,
-        found.lines,
+        tuple(experiment.explained(line, bench.quick) for line in found.lines),
         found.remarks,
         tuple((chart.key, chart.title) for chart in found.charts),
     )

@@ -1,0 +1,88 @@
+"""How the experiments of Fed-CAD are judged: statements about accuracies mean something only above chance."""
+
+from __future__ import annotations
+
+from sordino.reproduce.bench import Runs
+from sordino.reproduce.line import Line, accuracy, impossible, statement
+
+KINDS = ("constant Diff", "adaptive Diff")
+CHANCE = 0.2
+"""Ten classes: what stays below this has learnt nothing to speak of."""
+DROWNED = (
+    "noise of σ·C on each of 21,840 weights has norm 44 at σ = 0.3, the average of 10 messages still 14 (of 30: 8), "
+    "and an update has norm 1 at most: as printed, noise is all there is"
+)
+
+
+def level(quantity: str, printed: float, found: Runs) -> Line:
+    """Judges an accuracy."""
+    mean, spread = found.last()
+    if mean < CHANCE:
+        return impossible(quantity, f"{100 * printed:.1f} %", f"{100 * mean:.1f} %", DROWNED)
+    return accuracy(quantity, printed, mean, spread)
+
+
+def gained(quantity: str, printed: float, found: Runs, base: float) -> Line:
+    """Judges how much accuracy is gained over Fed-LDP's."""
+    mean = found.last()[0]
+    if max(mean, base) < CHANCE:
+        shown = f"{100 * base:.1f} % → {100 * mean:.1f} %"
+        return impossible(quantity, f"{100 * printed:.0f} points more", shown, DROWNED)
+    return accuracy(quantity, printed, mean - base)
+
+
+def at_a_third(found: Runs) -> float:
+    """Returns the mean accuracy at the last look within the first third of the rounds."""
+    path = found.series("", 0)
+    third = int(found.rounds()) / 3
+    return next(
+        float(y) for x, y in reversed(list(zip(path.x, path.y, strict=True))) if float(x) <= third and y is not None
+    )
+
+
+def early_on(quantity: str, printed: str, early: dict[str, float], holds: bool, runs: dict[str, Runs]) -> Line:
+    """Judges a statement about the beginning, which means nothing while all are still at chance."""
+    line = stated(quantity, printed, listed(early), holds, runs)
+    if line.status == "equal" and max(early.values()) < CHANCE:
+        return statement(quantity, printed, line.ours, False, "all of them are still at chance by then")
+    return line
+
+
+def listed(values: dict[str, float]) -> str:
+    """Returns accuracies as a list to read."""
+    return ", ".join(f"{name}: {100 * value:.1f} %" for name, value in values.items())
+
+
+def little_noise(runs: dict[str, Runs]) -> list[Line]:
+    """Judges σ = 0.1: Fed-CAD is slower, and ends where Fed-LDP does (within two points)."""
+    end = {label: found.last()[0] for label, found in runs.items()}
+    early = {label: at_a_third(found) for label, found in runs.items()}
+    third = "σ = 0.1: accuracy after a third of the rounds"
+    near = max(abs(end[label] - end["Fed-LDP"]) for label in KINDS) < 0.02
+    slower = max(early[label] for label in KINDS) < early["Fed-LDP"]
+    return [
+        stated("σ = 0.1: accuracy at the end", "nearly the same for all", listed(end), near, runs),
+        early_on(third, "Fed-CAD is slower than Fed-LDP", early, slower, runs),
+    ]
+
+
+def better_kind(quantity: str, many: bool, runs: dict[str, Runs]) -> Line:
+    """Judges which Diff is better: the constant one with few participants, the adaptive one with many."""
+    constant, adaptive = (runs[label].last()[0] for label in KINDS)
+    printed = "adaptive Diff is better" if many else "constant Diff is better"
+    shown = f"constant: {100 * constant:.1f} %, adaptive: {100 * adaptive:.1f} %"
+    return stated(quantity, printed, shown, (adaptive > constant) == many, runs)
+
+
+def beats(quantity: str, runs: dict[str, Runs]) -> Line:
+    """Judges whether both kinds of Fed-CAD are ahead of Fed-LDP."""
+    end = {label: found.last()[0] for label, found in runs.items()}
+    ahead = min(end["constant Diff"], end["adaptive Diff"]) > end["Fed-LDP"]
+    return stated(quantity, "Fed-CAD always outperforms Fed-LDP", listed(end), ahead, runs)
+
+
+def stated(quantity: str, printed: str, ours: str, holds: bool, runs: dict[str, Runs]) -> Line:
+    """Judges a statement about accuracies, which means nothing where all of them are chance."""
+    if max(found.last()[0] for found in runs.values()) < CHANCE:
+        return impossible(quantity, printed, ours, DROWNED)
+    return statement(quantity, printed, ours, holds)
