@@ -139,7 +139,7 @@ def main() -> None:
     for row in () if chosen.table else ROWS:
         if chosen.only is None or {row.mechanism, row.recipe} & set(chosen.only):
             failed = play_all(list(jobs(row, chosen.seeds, chosen.runs)), chosen.jobs, lambda done, total: None)
-            print(row.recipe, *row.settings, *failed.values(), file=sys.stderr, flush=True)
+            print(row.recipe, *row.settings, *set(failed.values()), file=sys.stderr, flush=True)
     found = "\n".join(table(ROWS, chosen.seeds, chosen.runs))
     print(found)
     if chosen.write:

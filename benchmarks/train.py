@@ -1,6 +1,7 @@
 """Measures rounds of local training: ours beside the plain PyTorch loop and other frameworks, interleaved.
 
     python benchmarks/train.py [--turns 9] [--only W1 W3] [--frameworks PYTHON] [--write]
+    python benchmarks/train.py --profile W1        (which operations our own rounds spend their time in)
 
 Every contender is a process of its own that plays when it is told to; the driver goes round them, so that whatever else
 the machine does hits all of them alike. pfl and Flower may live in an environment of their own, whose Python is given
@@ -25,6 +26,8 @@ ROUNDS = {"W1": 8, "W2": 2, "W3": 4}
 """Rounds of a turn."""
 LEARN = {"W1": 30, "W2": 30, "W3": 30}
 """Rounds without noise after which accuracies are compared."""
+GOALS = {"W1": 2.0, "W2": 1.5, "W3": 10.0}
+"""How many times as fast as the best plain loop we want to be."""
 
 
 @dataclass
@@ -138,6 +141,29 @@ def table(players: list[Player]) -> list[str]:
     return rows
 
 
+def goal(name: str, players: list[Player]) -> str:
+    """Returns what was to be reached, and what was."""
+    ours = next(p for p in players if p.label == "sordino")
+    plain = min((p for p in players if p.label.startswith("plain")), key=lambda p: statistics.median(p.seconds))
+    reached = statistics.median(plain.seconds) / statistics.median(ours.seconds)
+    word = "reached" if reached >= GOALS[name] else "not reached"
+    return f"Goal: {GOALS[name]:g} × the best plain loop; {word}, {reached:.2f} × by medians."
+
+
+def profile(name: str) -> None:
+    """Prints the operations of our rounds in one process, by the time that is spent in them alone."""
+    sys.path.insert(0, str(HERE / "contenders"))
+    import torch
+    from ours import Contender
+
+    torch.set_num_threads(1)
+    contender = Contender(WORKLOADS[name], "batched")
+    contender.play(3, NOISE_MULTIPLIER)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+        contender.play(ROUNDS[name], NOISE_MULTIPLIER)
+    print(seen.key_averages().table(sort_by="self_cpu_time_total", row_limit=15, max_name_column_width=40))
+
+
 def machine() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
@@ -168,7 +194,8 @@ def report(measured: dict[str, list[Player]], turns: int) -> str:
     ]
     for name, players in measured.items():
         about = WORKLOADS[name].about
-        lines += ["", f"## {name}: {about}", "", *table(players), "", f"Accuracy after {LEARN[name]} rounds."]
+        lines += ["", f"## {name}: {about}", "", *table(players), "", f"{goal(name, players)}"]
+        lines += [f"Accuracy after {LEARN[name]} rounds."]
     return "\n".join(lines) + "\n"
 
 
@@ -180,7 +207,11 @@ def main() -> None:
     parser.add_argument("--no-flower", action="store_true", help="leave Flower out, which takes minutes")
     parser.add_argument("--learn", type=int, help="rounds without noise before accuracies are compared (default: 30)")
     parser.add_argument("--write", action="store_true", help="write RESULTS.md beside this file")
+    parser.add_argument("--profile", choices=WORKLOADS, help="only show what our rounds of a workload consist of")
     chosen = parser.parse_args()
+    if chosen.profile:
+        profile(chosen.profile)
+        return
     LEARN.update(dict.fromkeys(LEARN, chosen.learn) if chosen.learn else {})
     measured = {
         name: measure(WORKLOADS[name], chosen.turns, chosen.frameworks, not chosen.no_flower) for name in chosen.only
