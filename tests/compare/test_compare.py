@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from sordino.cli.compare import compare
 from sordino.errors import RecipeError
+from sordino.mechanisms import MECHANISMS
 
 ARGUMENTS = ["dp_fedavg", "dp_fedavg_adaptive", "fed_ldp", "geometric", "fedavg", "--seeds", "2", "--epsilon", "4"]
 ARGUMENTS += ["--set", "run.rounds=3", "--set", "partition.clients=40", "--set", "select.kind=poisson"]
@@ -84,6 +85,24 @@ def test_a_second_call_plays_nothing_again(told: dict[str, Any], out: Path) -> N
 def test_another_comparison_is_not_mixed_in(told: dict[str, Any], out: Path) -> None:
     with pytest.raises(RecipeError, match="holds a run with other settings"):
         invoke(out, "--set", "run.rounds=4")
+
+
+@pytest.mark.parametrize("option", ["--all", "--all-claimed"])
+def test_every_mechanism_can_be_compared(option: str, tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(compare)
+    small = ["--seeds", "1", "--jobs", "1", "--set", "run.rounds=1", "--epsilon", "4", "--no-images", "--json"]
+    result = CliRunner().invoke(app, [option, *small, "--out", str(tmp_path)], catch_exceptions=False)
+    told = json.loads(result.stdout)
+    rows = [row for panel in told["panels"] for row in panel["rows"]]
+    assert {row["contender"] for row in rows} == set(MECHANISMS) - {"fedavg"} and not told["failed"]
+    assert told["without_privacy"] > 0.5
+    if option == "--all":
+        assert all(row["certified_epsilon"] <= 4 for row in rows)
+    else:
+        printed = {row["contender"]: row for row in rows if row["mode"] == "faithful"}
+        assert set(printed) == {name for name, entry in MECHANISMS.items() if entry.paper}
+        assert all(row["claimed_epsilon"] is not None for row in printed.values())
 
 
 def test_nothing_to_compare_is_refused() -> None:

@@ -37,6 +37,14 @@ def test_settings_for_one_contender_reach_no_other() -> None:
     assert [c.recipe.mechanism.clip_norm for c in field] == [1.0, 3.0]
 
 
+def test_what_has_no_privacy_takes_the_plain_mean_unless_told_otherwise() -> None:
+    common = read(None, ["server.learning_rate=4"])
+    free, private = contenders(["fedavg", "dp_fedavg"], common, {})
+    assert (free.recipe.server.learning_rate, private.recipe.server.learning_rate) == (None, 4.0)
+    (told,) = contenders(["fedavg"], common, {"fedavg": ["server.learning_rate=2"]})
+    assert told.recipe.server.learning_rate == 2.0
+
+
 def test_as_printed_where_there_is_a_paper() -> None:
     modes = {c.label: c.recipe.mechanism.mode for c in contenders(["fed_cad", "fed_ldp"], Recipe(), {}, claimed=True)}
     assert modes == {"fed_cad": "faithful", "fed_ldp": "certified"}

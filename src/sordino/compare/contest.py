@@ -17,7 +17,7 @@ from sordino.types import Observer, Trust, Unit
 _EQUAL = ("data", "partition", "model", "budget", "ledger")
 """Sections that every contender takes from the common recipe, whatever its own says."""
 CEILING = "fedavg"
-"""No privacy: nothing competes with it, everything is measured against it."""
+"""No privacy: nothing competes with it, everything is measured against it. It takes the plain mean of the updates."""
 
 
 @dataclass(frozen=True, order=True)
@@ -133,6 +133,9 @@ def _contender(name: str, common: Recipe, own: Mapping[str, Sequence[str]], clai
         tree["mechanism"] = {"name": name}
     if claimed and MECHANISMS[tree["mechanism"]["name"]].paper:
         tree["mechanism"]["mode"] = "faithful"
+    if tree["mechanism"]["name"] == CEILING:
+        # a server step that suits clipped updates overshoots with whole ones, and would be no ceiling
+        tree["server"] = {}
     for setting in own.get(label, ()):
         recipes.put(tree, setting)
     return Contender(label, recipes.validate(tree))
