@@ -28,6 +28,14 @@ LEARN = {"W1": 30, "W2": 30, "W3": 30}
 """Rounds without noise after which accuracies are compared."""
 GOALS = {"W1": 2.0, "W2": 1.5, "W3": 10.0}
 """How many times as fast as the best plain loop we want to be."""
+LIMITS = """## What stands in the way
+
+Both cores are busy in the best plain loop too, so that only work that is not done counts: see processor seconds. W1: of
+our time in operations, less than half is matrix products and a quarter is gathering shuffled records (`--profile W1`);
+the rest is some sixty small operations a step, whose fixed costs five clients in a process hardly share. W2: the time is
+the library's own convolutions and pooling (`--profile W2`), which batching over clients does not make faster; what is
+saved is autograd, and memory traffic between layers. W3 takes one step a client: no client's update is ever formed.
+"""
 
 
 @dataclass
@@ -196,7 +204,7 @@ def report(measured: dict[str, list[Player]], turns: int) -> str:
         about = WORKLOADS[name].about
         lines += ["", f"## {name}: {about}", "", *table(players), "", f"{goal(name, players)}"]
         lines += [f"Accuracy after {LEARN[name]} rounds."]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", LIMITS])
 
 
 def main() -> None:
