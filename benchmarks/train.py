@@ -32,9 +32,9 @@ LIMITS = """## What stands in the way
 
 Both cores are busy in the best plain loop too, so that only work that is not done counts: see processor seconds. W1: of
 our time in operations, less than half is matrix products and a quarter is gathering shuffled records (`--profile W1`);
-the rest is some sixty small operations a step, whose fixed costs five clients in a process hardly share. W2: the time is
-the library's own convolutions and pooling (`--profile W2`), which batching over clients does not make faster; what is
-saved is autograd, and memory traffic between layers. W3 takes one step a client: no client's update is ever formed.
+the rest is some sixty small operations a step, whose fixed costs five clients in a process hardly share. W2: the time
+is the library's own convolutions and pooling (`--profile W2`), which batching over clients does not make faster; what
+is saved is autograd, and memory traffic between layers. W3 takes one step a client: no client's update is ever formed.
 """
 
 
