@@ -72,7 +72,7 @@ def test_records_come_back_as_they_were(tmp_path: Path) -> None:
     page = document.write(tmp_path, [kept], EXPERIMENTS, tmp_path).read_text()
     assert r"| a | b\|c | d | equal |  |" in page and "Chosen, where the paper is silent" in page
     assert (
-        "| Baek, Kim, Nam, Park (2021) | 1 | 1 | 0 | 0 | 0 |" in page and "Quick: one seed, 6 of 100 rounds." in page
+        "| Baek, Kim, Nam, Park (2021) | 1 | 1 | 0 | 0 | 0 |" in page and "Quick: one seed, 4 of 100 rounds." in page
     )
 
 

@@ -111,10 +111,12 @@ def _show(
         table = Table(box=SIMPLE_HEAD, pad_edge=False, title=kind.title, title_justify="left")
         for name in ("contender", "budget ε", "certified ε", "claimed ε", "score", "against the best", "s", "kB/round"):
             table.add_column(name, justify="left" if name in ("contender", "against the best") else "right")
+        alone = len({row.contender.label for row in rows}) == 1
         for row in rows:
             claimed = "–" if row.claimed is None else number(row.claimed)
             table.add_row(
-                row.contender.label, f"{row.epsilon:g}", number(row.certified), claimed, score(row), verdict(row),
+                row.contender.label, f"{row.epsilon:g}", number(row.certified), claimed, score(row),
+                "alone in its class" if alone else verdict(row),
                 f"{row.seconds:.1f}", f"{row.bytes_sent / 1000:,.1f}",
             )  # fmt: skip
         console.print(table)

@@ -98,11 +98,14 @@ def _paths(results: Sequence[Result]) -> tuple[list[int], np.ndarray]:
 
 
 def _claims(kind: Class, rows: Sequence[Standing]) -> Chart:
-    names = [f"{row.contender.label}, ε {row.epsilon:g}" for row in rows]
-    claimed = Series("claimed", names, [row.claimed for row in rows], "bars", 4)
-    certified = Series(
-        "certified (nothing is proved where there is no bar)", names, [r.certified for r in rows], "bars", 1
+    budgets = {row.epsilon for row in rows}
+    names = [row.contender.label + (f", ε {row.epsilon:g}" if len(budgets) > 1 else "") for row in rows]
+    told = [value for row in rows for value in (row.claimed, row.certified) if value]
+    far_apart = bool(told) and max(told) > 20 * min(told)
+    series = (
+        Series("claimed", names, [row.claimed for row in rows], "bars", 4),
+        Series("certified", names, [row.certified for row in rows], "bars", 1),
     )
-    note = "What the paper's formula says beside what is proved for the code that ran."
-    axes = Axis("", categories=True), Axis("ε", log=True)
-    return Chart(key(kind, "claims"), "Claimed and certified ε", note, *axes, (claimed, certified))
+    note = "What the paper's formula says beside what is proved for the code that ran; no bar: nothing is proved."
+    title = "Claimed and certified ε (no bar: no claim, or no proof)"
+    return Chart(key(kind, "claims"), title, note, Axis("", categories=True), Axis("ε", log=far_apart), series)

@@ -55,6 +55,8 @@ class Rule:
     at: float
     label: str
     color: int | None = None
+    below: bool = False
+    """The word stands under the line, where curves end on it."""
 
 
 @dataclass(frozen=True)

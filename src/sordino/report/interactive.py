@@ -6,7 +6,7 @@ import math
 from functools import singledispatch
 from typing import Any
 
-from sordino.report.chart import Axis, Boxes, Chart, Heat, Series
+from sordino.report.chart import Axis, Boxes, Chart, Heat, Rule, Series
 from sordino.report.palette import LIGHT
 
 Figure = dict[str, Any]
@@ -23,7 +23,7 @@ def figure(chart: Chart) -> Figure:
             "showlegend": chart.legend,
             "barmode": "group",
             "shapes": [_line(rule.at, _token(rule.color)) for rule in chart.rules],
-            "annotations": [_word(rule.at, rule.label, chart.y.log, _token(rule.color)) for rule in chart.rules],
+            "annotations": [_word(rule, chart.y.log) for rule in chart.rules],
         },
     }
 
@@ -139,8 +139,8 @@ def _line(at: float, color: str) -> Figure:
     return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": at, "y1": at, "line": line}
 
 
-def _word(at: float, label: str, log: bool, color: str) -> Figure:
-    place = math.log10(at) if log else at
-    font = {"color": color, "size": 12}
-    anchors = {"xref": "paper", "xanchor": "left", "yanchor": "bottom", "showarrow": False}
-    return {"x": 0.01, "y": place, "text": label, "font": font, **anchors}
+def _word(rule: Rule, log: bool) -> Figure:
+    place = math.log10(rule.at) if log else rule.at
+    font = {"color": _token(rule.color), "size": 12}
+    anchors = {"xref": "paper", "xanchor": "left", "yanchor": "top" if rule.below else "bottom", "showarrow": False}
+    return {"x": 0.01, "y": place, "text": rule.label, "font": font, **anchors}

@@ -44,7 +44,7 @@ def save(chart: Chart, folder: Path, formats: Sequence[str] = ("svg", "png")) ->
 
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(_STYLE):
-        crowded = chart.legend and len(chart.series) > _INSIDE
+        crowded = _crowded(chart)
         figure = Figure(figsize=(9.6 if chart.wide else 8.0 if crowded else 6.4, 3.8), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
@@ -54,6 +54,14 @@ def save(chart: Chart, folder: Path, formats: Sequence[str] = ("svg", "png")) ->
             stamp = {"Date": None} if path.suffix == ".svg" else None
             figure.savefig(path, dpi=160, facecolor="white", metadata=stamp)
     return paths
+
+
+def _crowded(chart: Chart) -> bool:
+    """Returns whether the legend needs a place of its own: many names, or bars and boxes, which leave no room."""
+    filled = any(
+        isinstance(series, Boxes) or (isinstance(series, Series) and series.kind == "bars") for series in chart.series
+    )
+    return chart.legend and (len(chart.series) > _INSIDE or filled)
 
 
 def _draw_all(chart: Chart, axes: Axes) -> None:
@@ -69,14 +77,16 @@ def _draw_all(chart: Chart, axes: Axes) -> None:
     for rule in chart.rules:
         color = "#b3261e" if rule.color is None else LIGHT[rule.color % len(LIGHT)]
         axes.axhline(rule.at, color=color, linestyle=":", linewidth=1.3)
-        axes.text(0.01, rule.at, rule.label, color=color, va="bottom", transform=axes.get_yaxis_transform())
+        side = "top" if rule.below else "bottom"
+        axes.text(0.01, rule.at, rule.label, color=color, va=side, transform=axes.get_yaxis_transform())
     if places is not None:
-        axes.set_xticks(range(len(places)), list(places), rotation=25 if len(places) > 5 else 0)
+        tight = len(places) > 5 or sum(len(str(place)) for place in places) > 50
+        axes.set_xticks(range(len(places)), list(places), rotation=25 if tight else 0)
     _scale(axes, chart.x, "x")
     _scale(axes, chart.y, "y")
     if chart.y.percent:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    if chart.legend and len(chart.series) > _INSIDE:
+    if _crowded(chart):
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
     elif chart.legend:
         axes.legend(loc="best", fontsize=9)

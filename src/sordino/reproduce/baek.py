@@ -85,7 +85,7 @@ def _table2_chart() -> Chart:
 
 def fig1(bench: Bench) -> Finding:
     """Fig. 1: accuracy and ε on MNIST for four noise multipliers."""
-    rounds = bench.size(100, 6)
+    rounds = bench.size(100, 4)
     plans = {f"z = {z:g}": [*_noise(z), f"run.rounds={rounds}"] for z in (0.5, 1.0, 1.5, 2.0)}
     runs = bench.play(plans | {"no noise": [*MNIST, *PLAIN, f"run.rounds={rounds}"]})
     printed = {"z = 0.5": 0.9406, "z = 1": 0.9289, "z = 1.5": 0.9013, "z = 2": 0.8218, "no noise": 0.9615}
@@ -98,7 +98,7 @@ def fig1(bench: Bench) -> Finding:
 
 def fig2(bench: Bench) -> Finding:
     """Fig. 2: dropouts with and without calibration on MNIST."""
-    rounds = bench.size(100, 6)
+    rounds = bench.size(100, 4)
     plans = {"z = 1, nobody lost": [*_noise(1.0), f"run.rounds={rounds}"]}
     for z in bench.size((1.0, 1.5), (1.0,)):
         for rate in (0.1, 0.3):
@@ -120,7 +120,7 @@ def fig2(bench: Bench) -> Finding:
 
 def fig3(bench: Bench) -> Finding:
     """Fig. 3: number of users and clipping bound on MNIST."""
-    rounds = f"run.rounds={bench.size(100, 6)}"
+    rounds = f"run.rounds={bench.size(100, 4)}"
     fewer = "select.rate=0.007"
     plans = {
         "50 users": [*_noise(1.0), rounds],
@@ -223,7 +223,7 @@ def _experiment(
 ) -> Experiment:
     choices = (*NATURAL, SHARED[1]) if by_writer else SHARED
     doubt = OTHER_DATA if by_writer else "the paper's dropout layer is left out, its rate not being stated"
-    shorter = "one seed, 4 rounds" if by_writer else "one seed, 6 of 100 rounds"
+    shorter = "one seed, 4 rounds" if by_writer else "one seed, 4 of 100 rounds"
     return Experiment(id_, PAPER, place, title, find, choices=choices, doubt=doubt, shorter=shorter)
 
 

@@ -20,7 +20,7 @@ from sordino.report.reading import RunView, read
 T = TypeVar("T")
 UNBOUND = "budget.epsilon=1e9"
 """For experiments that set their noise themselves: no budget stops them."""
-BY_CHANCE = Rule(0.1, "chance", 7)
+BY_CHANCE = Rule(0.1, "chance", 7, below=True)
 """What guessing one of ten classes comes to."""
 
 

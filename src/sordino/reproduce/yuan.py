@@ -113,11 +113,13 @@ def fig5(bench: Bench) -> Finding:
     runs = _refined(bench)
     lines: list[Line] = []
     series = []
-    for color, (name, found) in enumerate(runs.items()):
+    for place, (name, found) in enumerate(runs.items()):
         path = [line["knobs"].get("last_round", 30.0) for line in found.views[0].rounds]
         falls = path == sorted(path, reverse=True) and path[-1] < 30
         lines.append(statement(name, "M′ decreases over m", f"30 → {path[-1]:.0f}", falls))
-        series.append(Series(name, list(range(1, len(path) + 1)), path, "step", color, dashed="0.9," in name))
+        series.append(
+            Series(name, list(range(1, len(path) + 1)), path, "step", place % len(THETAS), dashed="0.9," in name)
+        )
     note = "The last aggregation that is planned, by aggregation."
     chart = Chart("yuan-fig5", "Yuan et al., Fig. 5: M′", note, Axis("m"), Axis("M′"), tuple(series), wide=True)
     return Finding(tuple(lines), (chart,))
@@ -224,6 +226,12 @@ def _best_round(runs: Runs) -> int:
     return int(path.x[list(path.y).index(min(y for y in path.y if y is not None))])
 
 
+def _drawn(name: str, found: Runs, place: int, field: str) -> Series:
+    """Returns a curve: a colour for each ϑ, and dashes for the greater α_d."""
+    color = place % len(THETAS) if name.startswith("α_d") else place
+    return found.series(name, color, field, dashed=name.startswith("α_d = 0.9"))
+
+
 def _pair(key: str, title: str, runs: Mapping[str, Runs]) -> tuple[Chart, ...]:
     axes = {"loss": Axis("test loss"), "accuracy": Axis("test accuracy", percent=True, range=(0.0, 1.0))}
     return tuple(
@@ -235,7 +243,7 @@ def _pair(key: str, title: str, runs: Mapping[str, Runs]) -> tuple[Chart, ...]:
             axis,
             # the Laplace mechanism's loss is in the thousands, and would flatten all others
             tuple(
-                found.series(name, color, field)
+                _drawn(name, found, color, field)
                 for color, (name, found) in enumerate(runs.items())
                 if (name, field) != ("Laplace", "loss")
             ),
