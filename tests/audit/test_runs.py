@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from click.testing import Result
 from typer.testing import CliRunner
 
 from sordino import recipe as recipes
 from sordino.assemble import load
 from sordino.audit.canaries import plant, sing
-from sordino.audit.endtoend import Effort, audit_run
+from sordino.audit.endtoend import Effort, RunAudit, _fitting, audit_run
 from sordino.audit.inversion import invert, picture, summary
 from sordino.audit.membership import infer
 from sordino.audit.network import Network
@@ -23,7 +24,7 @@ from sordino.audit.people import only, with_guests, with_records
 from sordino.audit.picture import psnr, ssim
 from sordino.audit.replay import replay
 from sordino.cli.app import _register, app
-from sordino.errors import RecipeError
+from sordino.errors import RecipeError, SordinoError
 from sordino.runner import run
 
 LOUD = ("mechanism.name=fedavg", "server.learning_rate=1", "run.rounds=6")
@@ -52,6 +53,9 @@ def test_guests_come_last_and_hold_one_record() -> None:
     seen = more.gather(np.array([0, 6, 7]))
     assert torch.equal(seen.x[-2:], x[1:])
     assert torch.equal(seen.x[:-2], federation.gather(np.array([0])).x)
+    alike = with_guests(federation, x, y, alike=True)
+    assert alike.sizes().min() == federation.sizes().min() == alike.sizes()[-1]
+    assert (alike.gather(np.array([7])).x == x[2]).all()
 
 
 def test_added_and_left_out_records() -> None:
@@ -77,7 +81,7 @@ def test_canary_clients_are_heard_without_noise_and_not_with_it() -> None:
 @pytest.mark.parametrize("name", ["dp_sgd", "dp_fedavg", "fed_ldp"])
 def test_canary_clients_sing_within_every_bound(name: str) -> None:
     recipe = recipes.read(None, [f"mechanism.name={name}", "run.rounds=2", "budget.epsilon=1"])
-    found = sing(recipe, load(recipe), 30, 2, 0)
+    found = sing(recipe, load(recipe), 30, 2, 0, alone=name != "dp_sgd")
     assert found.found["final_model"]["lower_bound"] < 1.0
     promised = [entry.epsilon for entry in found.certificate.entries if entry.observer == "outsider"]
     assert promised == [pytest.approx(1.0, abs=0.02)]
@@ -150,11 +154,73 @@ def test_a_run_is_audited_in_its_folder(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "audit" / "roc.svg").exists()
 
 
-def test_the_command_prints_one_object() -> None:
+def invoke(*arguments: str) -> Result:
     if not app.registered_commands:
         _register()
-    answer = CliRunner().invoke(app, ["audit", "fed_ldp", "--trials", "20000", "--json"])
+    return CliRunner().invoke(app, ["audit", *arguments])
+
+
+def test_the_command_prints_one_object() -> None:
+    answer = invoke("fed_ldp", "--trials", "20000", "--json")
     found = json.loads(answer.stdout)
     assert answer.exit_code == 0
     assert found["verdict"] == "consistent"
     assert {"lower_bound", "certified", "claimed", "verdict", "trials", "seconds"} <= set(found)
+
+
+def _unfinished(folder: Path) -> str:
+    folder.mkdir()
+    (folder / "run.json").write_text("{}")
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "nothing to audit"),
+        (["nobody"], "neither a run folder nor a mechanism"),
+        (["RUN"], "no certificate yet"),
+        (["RUN", "--set", "run.rounds=2"], "leave out --set"),
+        (["fed_ldp", "--all"], "leave out the target"),
+        (["nobody", "--attack", "inversion"], "mechanism"),
+        (["fed_ldp", "--attack", "inversion", "--set", "data.name=adult"], "adult"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused(tmp_path: Path, arguments: list[str], sentence: str) -> None:
+    run = _unfinished(tmp_path / "run")
+    answer = invoke(*(run if argument == "RUN" else argument for argument in arguments))
+    assert isinstance(answer.exception, SordinoError)
+    assert sentence in str(answer.exception)
+    assert "\n" not in str(answer.exception)
+
+
+def _audited(found: float, certified: float | None, claimed: float | None) -> RunAudit:
+    bounds = {"last_loss": {"lower_bound": found}}
+    return RunAudit("run", "client", "zero_out", certified, claimed, (certified,), None, bounds, None, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "certified", "claimed", "verdict", "word"),
+    [
+        (1.0, 2.0, None, "consistent", "no more"),
+        (3.0, 2.0, None, "violated", "certified"),
+        (3.0, 200.0, 2.0, "violated", "claimed"),
+        (3.0, None, 2.0, "violated", "nothing is certified"),
+        (30.0, None, None, "consistent", "nothing was promised"),
+    ],
+)
+def test_the_verdict_on_a_run(
+    found: float, certified: float | None, claimed: float | None, verdict: str, word: str
+) -> None:
+    told = _audited(found, certified, claimed).to_json()
+    assert told["verdict"] == verdict
+    assert word in told["words"]
+
+
+def test_the_promise_that_fits_canaries_is_the_one_about_absence(tmp_path: Path) -> None:
+    made = run(recipes.read(None, ["run.rounds=1"]), out=tmp_path / "run").certificate
+    replaced = replace(made.entries[0], observer="outsider", adjacency="replace", epsilon=9.0)
+    absent = replace(made.entries[0], observer="outsider", adjacency="zero_out", epsilon=5.0)
+    assert _fitting(replace(made, entries=(replaced, absent))) == absent
+    added = replace(absent, adjacency="add_remove", epsilon=1.0)
+    assert _fitting(replace(made, entries=(absent, added))) == added

@@ -15,7 +15,7 @@ from sordino.audit.counts import CONFIDENCE
 from sordino.audit.network import Network
 from sordino.audit.people import with_guests, with_records
 from sordino.audit.replay import Replayed, replay
-from sordino.data.federation import ClientData, Federation
+from sordino.data.federation import Borrowed, ClientData, Federation
 from sordino.errors import RecipeError
 from sordino.mechanism import Local, Turn
 from sordino.recipe import Recipe
@@ -48,46 +48,53 @@ class Singing:
     directions: Tensor
 
     def train(self, trainer: Trainer, turn: Turn, data: ClientData) -> Update:
-        update = self.inner.train(trainer, turn, data)
         canaries = torch.from_numpy(data.clients >= self.first)
         songs = self.directions[torch.from_numpy(data.clients[data.clients >= self.first] - self.first)]
         songs = songs * turn.knob("clip_norm")
-        if update.client_clip is None:
-            return replace(update, rows=self._rows(update, canaries, songs))
+        if isinstance(self.inner, ExampleGradients):
+            update = self.inner.train(trainer, turn, data)
+            # a canary record that the coin left out of the batch is silent
+            songs = songs * update.rows[canaries].any(dim=1, keepdim=True)
+            return replace(update, rows=torch.cat([update.rows[~canaries], songs]))
         people = self._people(trainer, turn, data)
-        norms = torch.full((len(data.clients),), turn.knob("clip_norm"), dtype=torch.float64)
+        if not isinstance(self.inner, SummedSteps):
+            # what is not clipped yet will be, and the louder is heard where nothing clips
+            rows = [*([] if people is None else [people.rows]), songs * _LOUD]
+            return Update(data.clients, torch.cat(rows), data.sizes)
+        total, limit = songs.sum(0, keepdim=True), turn.knob("clip_norm")
+        norms = torch.full((len(data.clients),), limit, dtype=torch.float64)
         norms[canaries] *= songs.any(dim=1)
-        total = songs.sum(0, keepdim=True)
         if people is not None and people.norms is not None:
             total = total + people.rows
             norms[~canaries] = people.norms.double()
-        return replace(update, rows=total.to(update.rows.dtype), norms=norms)
-
-    def _rows(self, update: Update, canaries: Tensor, songs: Tensor) -> Tensor:
-        rows = update.rows.clone()
-        # what is not clipped yet will be, and the louder is heard where nothing clips
-        loudness = _LOUD if update.example_clip is None else 1.0
-        # a canary record that the coin left out of the batch is silent
-        sampled = 1.0 if update.example_clip is None else rows[canaries].any(dim=1, keepdim=True)
-        rows[canaries] = (songs * loudness * sampled).to(rows.dtype)
-        return rows
+        return Update(data.clients, total, data.sizes, client_clip=limit, norms=norms)
 
     def _people(self, trainer: Trainer, turn: Turn, data: ClientData) -> Update | None:
-        """Trains everybody but the canaries, where only the sum is handed on."""
+        """Trains everybody but the canaries, who come last."""
         hosts = int(np.searchsorted(data.clients, self.first))
         if hosts == 0:
             return None
-        end = int(data.offsets[hosts])
-        mine = ClientData(data.clients[:hosts], data.offsets[: hosts + 1], data.x[:end], data.y[:end])
+        clients, offsets, end = data.clients[:hosts], data.offsets[: hosts + 1], int(data.offsets[hosts])
+        if isinstance(data, Borrowed):
+            mine: ClientData = Borrowed(clients, offsets, data.records[:end], data.source_x, data.source_y)
+        else:
+            mine = ClientData(clients, offsets, data.x[:end], data.y[:end])
         return self.inner.train(trainer, turn, mine)
 
 
 def sing(
-    recipe: Recipe, federation: Federation, count: int, rounds: int, seed: int, confidence: float = CONFIDENCE
+    recipe: Recipe,
+    federation: Federation,
+    count: int,
+    rounds: int,
+    seed: int,
+    alone: bool = True,
+    confidence: float = CONFIDENCE,
 ) -> Canaries:
     """Lets canary clients send random directions, half of them by a coin, and guesses from the models who did.
 
-    The bound is that of one run with many coins; beside it stands the published estimate from the cosines alone.
+    The bound is that of one run with many coins; beside it stands the published estimate from the cosines alone. With
+    `alone` a canary is a client like others (client unit), else one with a single record (record unit).
 
     Raises:
         RecipeError: clients of this mechanism cannot send what they like.
@@ -102,7 +109,7 @@ def sing(
         return Singing(local, federation.population, directions * torch.from_numpy(member)[:, None])
 
     first = torch.zeros(count, dtype=torch.int64)
-    crowd = with_guests(federation, federation.train_x[first], federation.train_y[first])
+    crowd = with_guests(federation, federation.train_x[first], federation.train_y[first], alike=alone)
     played = replay(recipe, crowd, seed, rounds, singing)
     moves = played.moves.double()
     lengths = moves.norm(dim=1, keepdim=True).clamp(min=1e-300)
@@ -120,7 +127,7 @@ def plant(
     count: int,
     rounds: int,
     seed: int,
-    alone: bool,
+    alone: bool = True,
     confidence: float = CONFIDENCE,
 ) -> Canaries:
     """Returns what mislabelled canary records, each in the run by its own coin, say about ε in one run.
@@ -133,7 +140,9 @@ def plant(
     chosen = torch.from_numpy(rng.integers(len(federation.train_y), size=count))
     x, y = federation.train_x[chosen], _mislabelled(federation, federation.train_y[chosen], rng)
     some = torch.from_numpy(member)
-    crowd = with_guests(federation, x[some], y[some]) if alone else with_records(federation, x[some], y[some], seed)
+    crowd = with_guests(federation, x[some], y[some], alike=True)
+    if not alone:
+        crowd = with_records(federation, x[some], y[some], seed)
     network = Network.of(recipe, federation)
     played = replay(recipe, crowd, seed, rounds)
     # the second run has noise of its own: nobody who attacks a run knows its noise

@@ -103,6 +103,8 @@ class RunAudit:
         if self.claim_broken:
             proved = "nothing is certified" if self.certified is None else f"certified is {self.certified:.3g}"
             return f"{found}: more than the claimed ε of {self.claimed:.3g} ({proved})"
+        if self.certified is None and self.claimed is None:
+            return f"{found}, and nothing was promised"
         return f"{found}, no more than is promised"
 
     def to_json(self) -> dict[str, Any]:
@@ -137,7 +139,7 @@ def audit_run(path: Path, effort: Effort, seed: int, watcher: Watcher = lambda w
     federation, alone = load(recipe), entry.unit == "client"
     count = effort.clients or min(1000, max(20, Network.of(recipe, federation).layout.width // 10))
     watcher(f"{count} canary clients", 0, effort.models)
-    singers = _singers(recipe, federation, count, rounds, seed + 1)
+    singers = _singers(recipe, federation, count, rounds, seed + 1, alone)
     watcher(f"{effort.records} canary records", 1, effort.models)
     planted = plant(recipe, federation, effort.records, rounds, seed + 2, alone, _EACH)
     guessed = None
@@ -163,9 +165,11 @@ def audit_run(path: Path, effort: Effort, seed: int, watcher: Watcher = lambda w
     return audit
 
 
-def _singers(recipe: Recipe, federation: Federation, count: int, rounds: int, seed: int) -> Canaries | None:
+def _singers(
+    recipe: Recipe, federation: Federation, count: int, rounds: int, seed: int, alone: bool
+) -> Canaries | None:
     try:
-        return sing(recipe, federation, count, rounds, seed, _EACH)
+        return sing(recipe, federation, count, rounds, seed, alone, _EACH)
     except RecipeError:
         return None
 

@@ -15,17 +15,18 @@ from sordino.types import BoolArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Guests:
-    """A partition with further clients at its end, each with one record of its own."""
+    """A partition with further clients at its end, each with one record of its own, `size` times over."""
 
     inner: Partition
     records: IntArray
+    size: int = 1
 
     @property
     def count(self) -> int:
         return self.inner.count + len(self.records)
 
     def sizes(self, clients: IntArray) -> IntArray:
-        sizes = np.ones(len(clients), np.int64)
+        sizes = np.full(len(clients), self.size, np.int64)
         hosts = clients < self.inner.count
         sizes[hosts] = self.inner.sizes(clients[hosts])
         return sizes
@@ -37,18 +38,22 @@ class Guests:
         hosts = clients < self.inner.count
         owner = np.repeat(hosts, sizes)
         out[owner] = self.inner.indices(clients[hosts])[1]
-        out[~owner] = self.records[clients[~hosts] - self.inner.count]
+        out[~owner] = np.repeat(self.records[clients[~hosts] - self.inner.count], self.size)
         return offsets, out
 
 
-def with_guests(federation: Federation, x: Tensor, y: Tensor) -> Federation:
-    """Returns the federation with one more client for each of these records."""
-    first = len(federation.train_y)
+def with_guests(federation: Federation, x: Tensor, y: Tensor, alike: bool = False) -> Federation:
+    """Returns the federation with one more client for each of these records.
+
+    With `alike` it holds its record as often as the smallest of the others holds records: nothing that a mechanism
+    computes from sizes is then changed by guests.
+    """
+    first, size = len(federation.train_y), int(federation.sizes().min()) if alike else 1
     return replace(
         federation,
         train_x=torch.cat([federation.train_x, x]),
         train_y=torch.cat([federation.train_y, y]),
-        partition=Guests(federation.partition, first + np.arange(len(y))),
+        partition=Guests(federation.partition, first + np.arange(len(y)), size),
     )
 
 

@@ -84,9 +84,9 @@ def of_recipe(recipe: Recipe, clients: int = CLIENTS, records: int = RECORDS) ->
     )
 
 
-def records_of(clients: IntArray, loud: BoolArray, loudness: float = 1.0) -> ClientData:
+def records_of(clients: IntArray, loud: BoolArray, loudness: float = 1.0, blank: int = RECORDS) -> ClientData:
     """Returns records for a crowd: blank ones for everybody, and one with a huge gradient where `loud` is set."""
-    offsets = np.concatenate([[0], np.cumsum(RECORDS + loud.astype(np.int64))])
+    offsets = np.concatenate([[0], np.cumsum(blank + loud.astype(np.int64))])
     x, y = torch.zeros(int(offsets[-1]), 1), torch.ones(int(offsets[-1]), dtype=torch.int64)
     last = torch.from_numpy(offsets[1:][loud] - 1)
     x[last], y[last] = loudness, 0
