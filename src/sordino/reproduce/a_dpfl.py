@@ -7,10 +7,10 @@ from itertools import groupby
 
 from sordino.report.chart import Axis, Chart, Rule, Series
 from sordino.reproduce.bench import BY_CHANCE, UNBOUND, Bench, Runs
-from sordino.reproduce.experiment import Experiment, Finding, Paper
+from sordino.reproduce.experiment import Experiment, Finding
 from sordino.reproduce.line import Line, accuracy, number, statement
+from sordino.reproduce.papers import A_DPFL
 
-PAPER = Paper("adpfl", "Utility Optimization of Federated Learning with Differential Privacy", "Zhao et al. (2021)")
 SKEWED = ["partition.kind=label_skew", "partition.share=0.8", "partition.share_min=0.0"]
 PRIVATE = [
     "mechanism.name=a_dpfl", "mechanism.mode=faithful", "mechanism.noise_multiplier=1.0", "mechanism.factor=0.7",
@@ -146,7 +146,7 @@ def _curves(key: str, title: str, runs: dict[str, Runs], rules: tuple[Rule, ...]
 def _experiment(id_: str, place: str, title: str, find: Callable[[Bench], Finding], *more: str) -> Experiment:
     doubt = "how many take part, how long they train and α are not stated, and decide how fast it learns"
     shorter = "one seed, 8 (CIFAR-10: 3) of 50 rounds"
-    return Experiment(id_, PAPER, place, title, find, choices=(*SHARED, *more), doubt=doubt, shorter=shorter)
+    return Experiment(id_, A_DPFL, place, title, find, choices=(*SHARED, *more), doubt=doubt, shorter=shorter)
 
 
 EXPERIMENTS = (

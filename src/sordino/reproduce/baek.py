@@ -9,10 +9,10 @@ from sordino.account.calibrate import largest_rounds
 from sordino.events import GaussianDpEvent, PoissonSampledDpEvent
 from sordino.report.chart import Axis, Chart, Rule, Series
 from sordino.reproduce.bench import UNBOUND, Bench, Runs
-from sordino.reproduce.experiment import Experiment, Finding, Paper
+from sordino.reproduce.experiment import Experiment, Finding
 from sordino.reproduce.line import Line, accuracy, number, statement
+from sordino.reproduce.papers import BAEK
 
-PAPER = Paper("baek", "Enhancing Differential Privacy for Federated Learning at Scale", "Baek, Kim, Nam, Park (2021)")
 DELTA = 1e-5
 ROUNDS = (1, 10, 100, 1000, 10_000, 100_000)
 TABLE = {
@@ -224,11 +224,11 @@ def _experiment(
     choices = (*NATURAL, SHARED[1]) if by_writer else SHARED
     doubt = OTHER_DATA if by_writer else "the paper's dropout layer is left out, its rate not being stated"
     shorter = "one seed, 4 rounds" if by_writer else "one seed, 4 of 100 rounds"
-    return Experiment(id_, PAPER, place, title, find, choices=choices, doubt=doubt, shorter=shorter)
+    return Experiment(id_, BAEK, place, title, find, choices=choices, doubt=doubt, shorter=shorter)
 
 
 EXPERIMENTS = (
-    Experiment("baek-table2", PAPER, "Table 2", "Privacy for different dropout rates", table2, "exact"),
+    Experiment("baek-table2", BAEK, "Table 2", "Privacy for different dropout rates", table2, "exact"),
     _experiment("baek-fig1", "Fig. 1, §VI-A-1", "Effect of DP noise on MNIST", fig1),
     _experiment("baek-fig2", "Fig. 2, §VI-A-2", "User dropouts and calibration on MNIST", fig2),
     _experiment("baek-fig3", "Fig. 3, §VI-A-3", "Number of users and clipping bound", fig3),

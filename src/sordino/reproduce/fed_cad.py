@@ -10,7 +10,7 @@ from sordino.events import GaussianDpEvent, PoissonSampledDpEvent
 from sordino.report.chart import Axis, Chart, Series
 from sordino.reproduce.bench import BY_CHANCE, UNBOUND, Bench, Runs
 from sordino.reproduce.distances import distances
-from sordino.reproduce.experiment import Experiment, Finding, Paper
+from sordino.reproduce.experiment import Experiment, Finding
 from sordino.reproduce.fed_cad_verdicts import (
     KINDS,
     at_a_third,
@@ -24,10 +24,8 @@ from sordino.reproduce.fed_cad_verdicts import (
     stated,
 )
 from sordino.reproduce.line import Line, impossible, statement
+from sordino.reproduce.papers import FED_CAD
 
-PAPER = Paper(
-    "cad", "Federated Learning with Correlation-aware Adaptive Local Differential Privacy", "Zhu et al. (2024)"
-)
 PERCENT = Axis("test accuracy", percent=True, range=(0.0, 1.0))
 BASE = [
     "partition.clients=100", "model.name=cnn_fed_cad", "train.learning_rate=0.01", "train.batch_size=60",
@@ -198,7 +196,7 @@ def _experiment(
     id_: str, place: str, title: str, find: Callable[[Bench], Finding], shorter: str, *more: str, silent: int = 3
 ) -> Experiment:
     doubt = "the sizes of the network's layers are not stated, and decide how much noise there is for each update"
-    return Experiment(id_, PAPER, place, title, find, choices=(*SHARED[:silent], *more), doubt=doubt, shorter=shorter)
+    return Experiment(id_, FED_CAD, place, title, find, choices=(*SHARED[:silent], *more), doubt=doubt, shorter=shorter)
 
 
 COUNTS = "The numbers of participants are not stated: 10, 30 and 50."

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from sordino.reproduce.bench import UNBOUND, Bench, Runs
-from sordino.reproduce.experiment import Experiment, Finding, Paper
+from sordino.reproduce.experiment import Experiment, Finding
 from sordino.reproduce.line import Line, accuracy, impossible
+from sordino.reproduce.papers import XUE
 
-PAPER = Paper("xue", "Differentially Private Federated Learning with an Adaptive Noise Mechanism", "Xue et al. (2023)")
 NAMES = {"sgd": "SGD", "momentum": "Momentum", "adam": "Adam", "rmsprop": "RMSprop"}
 RATES = {"sgd": 0.01, "momentum": 0.01, "adam": 0.001, "rmsprop": 0.001}
 MNIST = ["data.name=mnist", "model.name=cnn_xue", "train.batch_size=75", UNBOUND]
@@ -53,7 +53,7 @@ def experiment(
 ) -> Experiment:
     """Returns an experiment of this paper."""
     doubt = "the sampling ratio, the sizes of the layers and the rounds are not stated"
-    return Experiment(id_, PAPER, place, title, find, choices=choices, doubt=doubt, shorter=shorter)
+    return Experiment(id_, XUE, place, title, find, choices=choices, doubt=doubt, shorter=shorter)
 
 
 def both_readings(

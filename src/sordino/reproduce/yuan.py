@@ -8,10 +8,10 @@ from itertools import pairwise
 from sordino.account.published import yuan_sensitivity, yuan_sigma, yuan_sum
 from sordino.report.chart import Axis, Chart, Rule, Series
 from sordino.reproduce.bench import BY_CHANCE, UNBOUND, Bench, Runs
-from sordino.reproduce.experiment import Experiment, Finding, Paper
+from sordino.reproduce.experiment import Experiment, Finding
 from sordino.reproduce.line import Line, impossible, number, statement
+from sordino.reproduce.papers import YUAN
 
-PAPER = Paper("yuan", "Amplitude-Varying Perturbation for Balancing Privacy and Utility in FL", "Yuan et al. (2023)")
 THETAS = (0.9, 0.95, 1.0, 1.05, 1.1)
 TABLE = {0.9: 0.003556, 0.95: 0.003654, 1.0: 0.003749, 1.05: 0.003841, 1.1: 0.003932}
 LEAST = {0.9: 1.03783, 0.95: 0.92706, 1.0: 0.94142, 1.05: 0.88862, 1.1: 1.01871}
@@ -261,7 +261,7 @@ def experiment(
     id_: str, place: str, title: str, find: Callable[[Bench], Finding], *choices: str, shorter: str = "one seed"
 ) -> Experiment:
     """Returns an experiment of this paper."""
-    return Experiment(id_, PAPER, place, title, find, choices=choices, doubt=DOUBT, shorter=shorter)
+    return Experiment(id_, YUAN, place, title, find, choices=choices, doubt=DOUBT, shorter=shorter)
 
 
 FEWER = "one seed, fewer M"

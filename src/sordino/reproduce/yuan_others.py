@@ -14,12 +14,12 @@ from sordino.report.chart import Chart
 from sordino.reproduce.bench import UNBOUND, Bench, Runs, recipe_of
 from sordino.reproduce.experiment import Experiment, Finding
 from sordino.reproduce.line import Line, impossible, number, statement
+from sordino.reproduce.papers import YUAN
 from sordino.reproduce.yuan import (
     DOUBT,
     FEWER,
     LEVELS,
     MLP,
-    PAPER,
     RATE,
     SCENE,
     experiment,
@@ -167,5 +167,5 @@ EXPERIMENTS = (
     experiment("yuan-fig8", "Fig. 8, §V-C", "CNN by ϑ", fig8, *LAYERS, shorter=f"{FEWER}, at most 3 of 30 rounds"),
     experiment("yuan-fig9", "Fig. 9, §V-C", "SVM on Adult by ε", fig9, *SETTINGS, LEVELS, shorter=FEWER),
     experiment("yuan-fig10", "Fig. 10, §V-C", "CNN by ε", fig10, *LAYERS, shorter=f"{FEWER}, at most 12 of 30 rounds"),
-    Experiment("yuan-table3", PAPER, "Table III, §V-B-4", "Membership inference", table3, choices=SHADOWS, doubt=DOUBT),
+    Experiment("yuan-table3", YUAN, "Table III, §V-B-4", "Membership inference", table3, choices=SHADOWS, doubt=DOUBT),
 )
