@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from sordino import recipe as recipes
-from sordino.errors import RecipeError
+from sordino.assemble import load
+from sordino.data import DATASETS
+from sordino.errors import DataError, RecipeError
 from sordino.mechanisms import MECHANISMS
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("**/*.toml"))
@@ -90,3 +92,22 @@ def test_no_budget_survives_a_round_trip(tmp_path):
 
 def test_the_dump_is_toml():
     assert tomllib.loads(recipes.dump(recipes.Recipe()))["data"]["name"] == "digits"
+
+
+def test_what_a_reader_of_data_can_be_told_a_recipe_can_say():
+    known = set(recipes.DataSection.model_fields)
+    assert {option for name in ("csv", "npz") for option in DATASETS[name].options} <= known
+
+
+def test_a_table_of_ones_own_is_described_by_a_recipe(tmp_path):
+    lines = (f"{n},{n / 40},{'yes' if n % 3 else 'no'},p{n % 5},a word" for n in range(40))
+    (tmp_path / "own.csv").write_text("id,size,bought,person,remark\n" + "\n".join(lines))
+    settings = ["name=csv", f'file="{tmp_path / "own.csv"}"', "label=bought", "client=person", "test=0.25"]
+    settings += ['class_names=["no", "yes"]', 'drop=["id", "remark"]']
+    people = load(recipes.read(None, [*(f"data.{setting}" for setting in settings), "partition.kind=by_key"]))
+    assert (people.population, people.classes, people.input_shape, len(people.test_x)) == (5, 2, (1,), 10)
+    ages = [*(f"data.{setting}" for setting in settings[:2]), "data.label=id", "data.classes=0"]
+    ages.append('data.drop=["bought", "person", "remark"]')
+    assert load(recipes.read(None, ages)).classes == 0
+    with pytest.raises(DataError, match=r"data\.drop is set, but 'digits' has no such option"):
+        load(recipes.read(None, ['data.drop=["id"]']))

@@ -32,6 +32,16 @@ class DataSection(Section):
     file: Path | None = Field(None, description="your own file, for `csv` and `npz`")
     label: str | None = Field(None, description="name of the label column (csv; default: label)")
     client: str | None = Field(None, description="name of the column that says whose record it is (csv)")
+    drop: tuple[str, ...] | None = Field(None, description="names of columns to leave out (csv)")
+    class_names: tuple[str, ...] | None = Field(
+        None, min_length=2, description="values of the label column, in the order of their classes (csv)"
+    )
+    classes: int | None = Field(
+        None, ge=0, description="number of classes, 0 for regression (csv, npz, leaf; default: from the labels)"
+    )
+    test: float | None = Field(
+        None, ge=0, lt=1, description="share of records kept for testing (csv, npz; default 0.2)"
+    )
     normalise: Literal["auto", "none", "centre", "unit", "standard"] = Field(
         "auto", description="scaling of each record by itself: `auto` standardises images and leaves tables alone"
     )
