@@ -31,15 +31,15 @@ def markdown(
 
 
 def _table(rows: Sequence[Standing]) -> list[str]:
-    alone = len({row.contender.label for row in rows}) == 1
-    lines = [
-        "| contender | budget ε | certified ε | claimed ε | score | against the best | rounds | seconds | kB a round |",
-        "|---|---:|---:|---:|---:|---|---:|---:|---:|",
-    ]
-    for row in rows:
-        claimed = "" if row.claimed is None else number(row.claimed)
-        against = "alone in its class" if alone else verdict(row)
-        budgets = (row.contender.label, f"{row.epsilon:g}", number(row.certified), claimed, score(row), against)
-        costs = (f"{row.rounds:.0f}", f"{row.seconds:.1f}", f"{row.bytes_sent / 1000:,.1f}")
-        lines.append(f"| {' | '.join((*budgets, *costs))} |")
-    return lines
+    alone, claims = len({row.contender.label for row in rows}) == 1, any(row.claimed is not None for row in rows)
+    head = ["contender", "budget ε", "certified ε", "claimed ε", "score", "against the best", "rounds", "seconds"]
+    body = [_cells(row, alone) for row in rows]
+    table = [[*head, "kB a round"], ["---", *["---:"] * 4, "---", *["---:"] * 3], *body]
+    return [f"| {' | '.join(line if claims else line[:3] + line[4:])} |" for line in table]
+
+
+def _cells(row: Standing, alone: bool) -> list[str]:
+    claimed = "" if row.claimed is None else number(row.claimed)
+    against = "alone in its class" if alone else verdict(row)
+    costs = [f"{row.rounds:.0f}", f"{row.seconds:.1f}", f"{row.bytes_sent / 1000:,.1f}"]
+    return [row.contender.label, f"{row.epsilon:g}", number(row.certified), claimed, score(row), against, *costs]
