@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from sordino import recipe as recipes
 from sordino.assemble import load
+from sordino.audit import cases
 from sordino.audit.canaries import plant, sing
 from sordino.audit.endtoend import Effort, RunAudit, _fitting, audit_run
 from sordino.audit.inversion import invert, picture, summary
@@ -166,6 +167,15 @@ def test_the_command_prints_one_object() -> None:
     assert answer.exit_code == 0
     assert found["verdict"] == "consistent"
     assert {"lower_bound", "certified", "claimed", "verdict", "trials", "seconds"} <= set(found)
+
+
+def test_all_cases_make_one_list_or_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cases, "CASES", (cases.Case("fed_ldp"), cases.Case("fed_cad", "faithful")))
+    found = json.loads(invoke("--all", "--trials", "2000", "--json").stdout)
+    assert [(one["mechanism"], one["mode"]) for one in found] == [("fed_ldp", "certified"), ("fed_cad", "faithful")]
+    told = invoke("--all", "--mode", "certified", "--trials", "2000").stdout
+    assert "fed_ldp" in told
+    assert "fed_cad" not in told
 
 
 def _unfinished(folder: Path) -> str:
