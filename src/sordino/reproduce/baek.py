@@ -62,12 +62,16 @@ def table2(bench: Bench) -> Finding:
         event = PoissonSampledDpEvent(0.01, GaussianDpEvent(kept))
         for rounds, printed in zip(ROUNDS, row[:6], strict=True):
             found = price({event: rounds}, "rdp-classic").epsilon(DELTA)
-            lines.append(number(f"ε after {rounds:,} rounds, {dropout:.0%} dropout", printed, found, 3, 0.001))
+            lines.append(number(f"ε after {_counted(rounds)}, {dropout:.0%} dropout", printed, found, 3, 0.001))
         for budget, printed in zip((2, 4, 8), row[6:], strict=True):
             most = largest_rounds(budget, DELTA, lambda n, e=event: {e: n}, "rdp-classic")  # type: ignore[misc]
             lines.append(number(f"rounds below ε = {budget}, {dropout:.0%} dropout", printed, most, 0, 1))
     remark = "Rényi orders 1.1 … 10.9 and 12 … 63 with the classic conversion; dropouts leave z·√(1 − rate)."
     return Finding(tuple(lines), (_table2_chart(),), (remark,))
+
+
+def _counted(rounds: int) -> str:
+    return f"{rounds:,} rounds" if rounds > 1 else "1 round"
 
 
 def _table2_chart() -> Chart:

@@ -19,6 +19,8 @@ was taken is listed under *Chosen*. Statements without a number (“accuracy fal
 `differs`: neither. `not reproducible as printed`: it cannot follow from what is printed, for the reason that is given.
 `quick` runs have one seed and fewer rounds, so a number that `differs` there may yet be reached; `full` runs have the
 paper's rounds and several seeds.
+
+    sordino reproduce --all --quick --docs docs     # this page; one id or the beginning of some, --full, --seeds N
 """
 
 
@@ -46,7 +48,7 @@ def _by_paper(records: Sequence[Record], shelf: Mapping[str, Experiment]) -> str
     rows = ["| paper | ids | " + " | ".join(STATUSES) + " |", "|---|---:|" + "---:|" * len(STATUSES)]
     rows += [_counted(paper.authors, [one for one in records if shelf[one.id].paper == paper]) for paper in papers]
     rows.append(_counted("**all**", records))
-    told = [f"- **{paper.authors}** {paper.verdict}" for paper in papers if paper.verdict]
+    told = [f"- **{paper.authors}.** {paper.verdict}" for paper in papers if paper.verdict]
     return "\n".join(["## In short\n", *rows, "", *told, "", "## Every id\n"])
 
 
@@ -62,7 +64,10 @@ def _by_id(records: Sequence[Record], shelf: Mapping[str, Experiment]) -> str:
         counts = [sum(line.status == status for line in record.lines) for status in STATUSES]
         cells = " | ".join(str(count) if count else "" for count in counts)
         rows.append(f"| [{record.id}](#{record.id}) | {shelf[record.id].title} | {record.scale} | {cells} |")
-    return "\n".join([*rows, ""])
+    known = {record.id for record in records}
+    missing = [f"`{id_}`" for id_ in shelf if id_ not in known]
+    told = [f"\nNot run for this page: {', '.join(missing)}."] if missing else []
+    return "\n".join([*rows, *told, ""])
 
 
 def _section(record: Record, experiment: Experiment) -> str:
