@@ -90,7 +90,7 @@ def table(found: list[dict[str, Any]]) -> Iterator[str]:
             one["mechanism"], one["mode"], settings, promise, *numbers, fit, verdict, f"{one['trials']:,}",
             f"{one['seconds']:.0f}",
         )  # fmt: skip
-    static.save(_beside("all", "Every audit of `--all`", found), PICTURES, ("svg",))
+    static.save(_beside("all", "Every audit of sordino audit --all", found), PICTURES, ("svg",))
 
 
 def nightly(found: list[dict[str, Any]]) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _beside(key: str, title: str, found: list[dict[str, Any]]) -> Chart:
             series.append(Series(label, x, [max(0.01, value) for value in y], "dots", color))
     low, high = 0.3, 20.0
     line = Series("equal", [low, high], [low, high], color=len(series), dashed=True)
-    note = "Below the dashed line an audit found no more than was promised."
+    note = "Below the dashed line an audit found no more than was promised; what found nothing is drawn at 0.01."
     x_axis = Axis("promised ε", log=True, range=(low, high))
     return Chart(key, title, note, x_axis, Axis("lower bound on ε", log=True, range=(0.1, high)), (*series, line))
 
