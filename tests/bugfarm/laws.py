@@ -35,6 +35,15 @@ class Law:
     plant: Callable[[Patch], None]
     holds: Callable[[], bool]
 
+    def found(self) -> bool:
+        """Whether the law breaks once the mistake is planted."""
+        with pytest.MonkeyPatch.context() as patch:
+            self.plant(patch)
+            try:
+                return not self.holds()
+            except Exception:
+                return True  # a check inside the product was faster
+
 
 def _sums(fidelity: str) -> tuple[np.ndarray, np.ndarray]:
     clients, bits = np.arange(6), 20

@@ -21,13 +21,7 @@ def test_an_audit_finds_the_bug_and_not_the_clean_code(bug: Bug) -> None:
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
 def test_a_law_finds_the_bug_and_not_the_clean_code(law: Law) -> None:
     assert law.holds()
-    with pytest.MonkeyPatch.context() as patch:
-        law.plant(patch)
-        try:
-            broken = not law.holds()
-        except Exception:
-            broken = True  # a check inside the product was faster
-    assert broken, law.story
+    assert law.found(), law.story
 
 
 def test_the_farm_is_large_and_its_bugs_are_different() -> None:
