@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sordino.reproduce.line import accuracy, impossible, number, statement
+from sordino.reproduce.line import accuracy, impossible, number, points, statement
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,12 @@ def test_accuracies_are_told_in_percent_and_close_within_two_points() -> None:
     line = accuracy("z = 1", 0.9289, 0.913, 0.004)
     assert (line.printed, line.ours, line.status, line.why) == ("92.89 %", "91.30 ± 0.40 %", "close", "within 2 points")
     assert accuracy("z = 1", 0.9289, 0.90).status == "differs"
+
+
+def test_differences_of_accuracies_are_told_in_points() -> None:
+    line = points("gain", 0.02, -0.005)
+    assert (line.printed, line.ours, line.status) == ("+2.00 points", "-0.50 points", "differs")
+    assert points("gain", 0.02, 0.01).status == "close"
 
 
 def test_statements_hold_or_do_not_and_the_impossible_says_why() -> None:

@@ -53,11 +53,11 @@ class Experiment:
     """What the quick form leaves out."""
 
     def explained(self, line: Line, quick: bool) -> Line:
-        """Returns the line with a reason, if it differs: its own, else the doubt; and what a quick run leaves out."""
-        if line.status != "differs":
+        """Returns the line with a reason, if it differs: its own, else what a quick run leaves out, and the doubt."""
+        if line.status != "differs" or line.why:
             return line
-        left_out = f"quick: {self.shorter}" if quick and self.kind == "training" else ""
-        return replace(line, why="; ".join(reason for reason in (line.why or self.doubt, left_out) if reason))
+        left_out = f"quick: {self.shorter}" if quick else ""
+        return replace(line, why="; ".join(reason for reason in (left_out, self.doubt) if reason))
 
 
 def by_id(*groups: tuple[Experiment, ...]) -> Mapping[str, Experiment]:

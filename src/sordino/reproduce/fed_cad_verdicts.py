@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sordino.reproduce.bench import Runs
-from sordino.reproduce.line import Line, accuracy, impossible, statement
+from sordino.reproduce.line import Line, accuracy, impossible, points, statement
 
 KINDS = ("constant Diff", "adaptive Diff")
 CHANCE = 0.2
@@ -27,8 +27,8 @@ def gained(quantity: str, printed: float, found: Runs, base: float) -> Line:
     mean = found.last()[0]
     if max(mean, base) < CHANCE:
         shown = f"{100 * base:.1f} % → {100 * mean:.1f} %"
-        return impossible(quantity, f"{100 * printed:.0f} points more", shown, DROWNED)
-    return accuracy(quantity, printed, mean - base)
+        return impossible(quantity, f"{100 * printed:+.2f} points", shown, DROWNED)
+    return points(quantity, printed, mean - base)
 
 
 def at_a_third(found: Runs) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 Status = Literal["equal", "close", "differs", "not reproducible as printed"]
@@ -44,6 +44,12 @@ def accuracy(
     told = number(quantity, 100 * printed, 100 * ours, 2, 100 * tolerance, why, 100 * spread)
     reason = f"within {100 * tolerance:g} points" if told.status == "close" and not why else why
     return Line(quantity, f"{told.printed} %", f"{told.ours} %", told.status, reason)
+
+
+def points(quantity: str, printed: float, ours: float, tolerance: float = 0.02) -> Line:
+    """Judges a difference of accuracies, in points of a percent; two points (or as stated) count as close."""
+    told = accuracy(quantity, printed, ours, tolerance=tolerance)
+    return replace(told, printed=f"{100 * printed:+.2f} points", ours=f"{100 * ours:+.2f} points")
 
 
 def statement(quantity: str, printed: str, ours: str, holds: bool, why: str = "") -> Line:

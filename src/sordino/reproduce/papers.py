@@ -24,7 +24,8 @@ A_DPFL = Paper(
     "adpfl",
     "Utility Optimization of Federated Learning with Differential Privacy",
     "Zhao et al. (2021)",
-    "How many take part, how long each trains, α and the shares of labels are not stated.",
+    "Accuracies are printed for 50 rounds; the quick runs stop before the noise is first lowered, when little is "
+    "learnt yet. How many take part, how long each trains, α and the shares of labels are not stated.",
 )
 FED_CAD = Paper(
     "cad",
@@ -40,6 +41,6 @@ YUAN = Paper(
     "Yuan et al. (2023)",
     "What is said of ε holds: less loss and later optima as it grows. Table II's σ are 0.003749·√ϑ and follow from "
     "Eq. (8) for no M. The learning rate is not stated, and with ours the loss is far below the printed one and its "
-    "least over M lies later than 17 unless ϑ is great. The convolutional networks learn nothing: C = 5 bounds the "
-    "norm of their weights, which begin at 8.9.",
+    "least over M lies later than 17 unless ϑ is great. Convolutional networks of LeNet's sizes learn nothing: C = 5 "
+    "bounds the norm of their weights, which begin at 8.9.",
 )

@@ -10,7 +10,7 @@ from sordino.account.published import xue_delta, xue_participations
 from sordino.report.chart import Axis, Boxes, Chart, Series
 from sordino.reproduce.bench import BY_CHANCE, Bench, Runs
 from sordino.reproduce.experiment import Finding
-from sordino.reproduce.line import Line, accuracy, impossible, statement
+from sordino.reproduce.line import Line, accuracy, impossible, points, statement
 from sordino.reproduce.xue_scene import (
     CIFAR,
     DROWNED,
@@ -133,9 +133,9 @@ def _losses(
         near = min(lost.values(), key=lambda value: abs(value - printed[optimizer]))
         quantity = f"ε = {budget:g}, {NAMES[optimizer]}: accuracy lost"
         if abs(near - printed[optimizer]) <= 0.02:
-            lines.append(accuracy(quantity, printed[optimizer], near))
+            lines.append(points(quantity, printed[optimizer], near))
         else:
-            lines.append(impossible(quantity, f"{100 * printed[optimizer]:.2f} points", shown, DROWNED))
+            lines.append(impossible(quantity, f"{100 * printed[optimizer]:+.2f} points", shown, DROWNED))
     curves = {f"{NAMES[o]}, no noise": silent[o] for o in chosen} | _flat(noisy)
     return Finding(tuple(lines), (_curves(key, f"Xue et al., {key[4:]}", curves),))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sordino.reproduce.bench import Bench, Runs
 from sordino.reproduce.experiment import Finding
-from sordino.reproduce.line import Line, accuracy, impossible, statement
+from sordino.reproduce.line import Line, impossible, points, statement
 from sordino.reproduce.xue_scene import (
     DROWNED,
     LEARNT,
@@ -79,9 +79,8 @@ def _gap(quantity: str, printed: float, before: Mapping[str, Runs], after: Mappi
     )
     alive = [name for name in before if before[name].last()[0] > LEARNT]
     if not alive:
-        return impossible(quantity, f"{100 * printed:.2f} points less", shown, DROWNED)
-    lost = before[alive[0]].last()[0] - after[alive[0]].last()[0]
-    return accuracy(quantity, printed, lost)
+        return impossible(quantity, f"{-100 * printed:+.2f} points", shown, DROWNED)
+    return points(quantity, -printed, after[alive[0]].last()[0] - before[alive[0]].last()[0])
 
 
 def _grows(quantity: str, part: Mapping[str, Runs], all_: Mapping[str, Runs]) -> Line:

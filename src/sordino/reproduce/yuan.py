@@ -166,7 +166,8 @@ def best_count(name: str, printed: int, runs: Mapping[int, Runs]) -> Line:
     losses = {m: found.last("loss")[0] for m, found in runs.items()}
     best, grid = min(losses, key=lambda m: losses[m]), sorted(losses)
     near = max(abs(b - a) for a, b in pairwise(grid) if printed in (a, b))
-    return number(f"M*, {name}", printed, best, 0, near, f"M tried: {', '.join(map(str, grid))}")
+    tried = f"M tried: {', '.join(map(str, grid))}"
+    return number(f"M*, {name}", printed, best, 0, near, tried if abs(best - printed) <= near else f"{tried}; {DOUBT}")
 
 
 def least_loss(row: Mapping[int, Runs]) -> float:

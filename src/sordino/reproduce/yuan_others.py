@@ -69,7 +69,8 @@ def fig8(bench: Bench) -> Finding:
     grid, thetas = bench.size((5, 10, 20, 30), (1, 2)), bench.size((0.9, 0.95, 1.0, 1.05, 1.1), (0.95, 1.0, 1.05))
     lines: list[Line] = []
     charts: list[Chart] = []
-    for name, scene in CNN.items():
+    for name in bench.size(tuple(CNN), ("fashion-mnist",)):
+        scene = CNN[name]
         runs = {f"ϑ = {t:g}": over(bench, grid, t, scene=scene, seeds=1) for t in thetas}
         best = least_of(runs)
         shown = ", ".join(f"{theta}: {least_loss(row):.3f}" for theta, row in runs.items())
@@ -148,9 +149,12 @@ def _attacked(bench: Bench, settings: Sequence[str]) -> dict[str, Any]:
 
 
 def _learnt(quantity: str, printed: str, ours: str, holds: bool, runs: Mapping[str, Mapping[int, Runs]]) -> Line:
-    """Judges a statement about networks, which means nothing where none of them has learnt anything (ten classes)."""
+    """Judges a statement about networks, which means nothing where none has learnt anything: then it differs.
+
+    It is not called impossible, since a network of other sizes, which are not stated, may begin within C.
+    """
     if max(found.last()[0] for row in runs.values() for found in row.values()) < 0.2:
-        return impossible(quantity, printed, ours, WEIGHTS)
+        return statement(quantity, printed, ours, False, WEIGHTS)
     return statement(quantity, printed, ours, holds)
 
 
@@ -163,7 +167,14 @@ def _levels(
 
 EXPERIMENTS = (
     experiment("yuan-fig7", "Fig. 7, §V-C", "SVM on Adult by ϑ", fig7, *SETTINGS, shorter=FEWER),
-    experiment("yuan-fig8", "Fig. 8, §V-C", "CNN by ϑ", fig8, *LAYERS, shorter=f"{FEWER}, at most 2 of 30 rounds"),
+    experiment(
+        "yuan-fig8",
+        "Fig. 8, §V-C",
+        "CNN by ϑ",
+        fig8,
+        *LAYERS,
+        shorter=f"Fashion-MNIST alone, {FEWER}, at most 2 of 30 rounds",
+    ),
     experiment("yuan-fig9", "Fig. 9, §V-C", "SVM on Adult by ε", fig9, *SETTINGS, LEVELS, shorter=FEWER),
     experiment("yuan-fig10", "Fig. 10, §V-C", "CNN by ε", fig10, *LAYERS, shorter=f"{FEWER}, at most 12 of 30 rounds"),
     Experiment("yuan-table3", YUAN, "Table III, §V-B-4", "Membership inference", table3, choices=SHADOWS, doubt=DOUBT),
