@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test lint bench bench-ledger bench-secagg clean
+.PHONY: setup demo test mutants lint bench bench-ledger bench-secagg clean
 
 setup: $(VENV)/.installed
 
@@ -23,6 +23,9 @@ lint: setup
 
 test: setup lint
 	$(BIN)/pytest -n 2
+
+mutants: setup
+	$(BIN)/python -m tests.mutants
 
 bench: setup
 	$(BIN)/python benchmarks/train.py

@@ -115,6 +115,13 @@ def test_where_a_client_takes_part_less_often_the_dearest_rounds_count():
     assert line.history([level * s for s in shape]) == {GaussianDpEvent(z): 1 for z in dearest}
 
 
+def test_the_strictest_guarantee_decides():
+    seldom, always = rule(10, count=2), rule(10)
+    shape = [relative(1.1, m) for m in range(1, 11)]
+    both = FilterRefit((*seldom.lines, *always.lines))
+    assert both.level((), shape) == always.level((), shape) > seldom.level((), shape)
+
+
 def test_when_everything_is_spent_the_run_ends():
     refit = rule(10)
     spent = math.sqrt(1 / refit.lines[0][1].capacity)

@@ -75,6 +75,14 @@ def test_where_clients_take_part_less_often_the_dearest_rounds_are_paid_for():
     assert 8 - 1e-6 < price(history([level * 0.7**2, level * 0.7**1.5])).epsilon(1e-5) <= 8
 
 
+def test_the_strictest_of_two_guarantees_decides_the_noise():
+    # the server sees participations in full, an outsider sampled rounds: the server's is the dearer
+    settings = ("mechanism.trust=distributed", "select.kind=poisson", "select.rate=0.1", "budget.participations=2")
+    mechanism = cast(NAME, *settings, "run.rounds=2", "budget.epsilon=1").mechanism
+    level = float(mechanism.adapter.start()["noise_multiplier"])
+    assert 1 - 1e-6 < price(history([level, level * relative(1.05, 2)])).epsilon(1e-5) <= 1
+
+
 @pytest.mark.parametrize("mode", ["certified", "faithful"])
 def test_it_runs_with_partial_participation_dropouts_and_late_joiners(mode, tmp_path):
     outcome = play(tmp_path / "run", NAME, f"mechanism.mode={mode}", *WORLD)

@@ -61,6 +61,19 @@ def test_noise_is_fresh_for_every_client_and_round_and_repeats_by_seed(part, mak
     assert np.abs(correlation - np.eye(2 * ROWS)).max() < 0.25
 
 
+@pytest.mark.parametrize("part", [CentralGaussian(), QuantileGaussian(2.0)])
+def test_the_servers_noise_is_fresh_in_every_round_and_repeats_by_seed(part, make_turn):
+    def release(*place, **more):
+        return part.release(summed(unclipped=torch.zeros(1)), make_turn(*place, **more, **KNOBS))
+
+    first, again, later, other = release(1), release(1), release(2), release(1, seed=1)
+    assert torch.equal(first.mean, again.mean)
+    for different in (later, other):
+        assert not (first.mean == different.mean).any()
+        assert abs(np.corrcoef(first.mean, different.mean)[0, 1]) < 5 / np.sqrt(WIDTH * 20)
+        assert all(not torch.equal(first.side[name], different.side[name]) for name in first.side)
+
+
 def test_a_row_is_the_same_in_any_chunk(make_turn):
     whole = LocalGaussian().shield(bounded(), make_turn(**KNOBS)).rows
     part = Bounded(np.array([7, 3]), torch.zeros(2, WIDTH), torch.ones(2), torch.zeros(2).bool())
@@ -107,7 +120,10 @@ def test_prices(make_turn):
     assert isinstance(central[Guarantee("client", "server", "zero_out")], Unbounded)
     assert central[Guarantee("client", "outsider", "add_remove")] == GaussianDpEvent(1.5)
     assert dict(LocalLaplace().price(turn))[Guarantee("client", "server", "zero_out")] == LaplaceDpEvent(1.5)
-    assert all(isinstance(event, Unbounded) for _, event in NoNoise().price(turn))
+    assert dict(QuantileGaussian(2.0).price(turn)) == central
+    nothing = NoNoise().price(turn)
+    assert {guarantee.observer for guarantee, _ in nothing} == {"server", "outsider"}
+    assert all(isinstance(event, Unbounded) for _, event in nothing)
     assert dict(QuantileGaussian(2.0).price(turn))[Guarantee("client", "outsider", "add_remove")] == GaussianDpEvent(
         1.5
     )

@@ -25,9 +25,9 @@ WEIGHTS = torch.tensor([1.0, 0.5, 0.25, 1.0, 1.0, 0.25])
 class Round:
     """One round of zero updates: what the server receives, and what it makes of it."""
 
-    def __init__(self, make_turn, form, upload=NONE, unmask=NONE, least=2.0, tolerance=0.5, seed=0):
+    def __init__(self, make_turn, form, upload=NONE, unmask=NONE, least=2.0, tolerance=0.5, seed=0, round_=1):
         part = PrintedShares(form, WEIGHTS, least, tolerance)
-        turn = make_turn(width=WIDTH, cohort=6, seed=seed, clip_norm=CLIP, noise_multiplier=Z)
+        turn = make_turn(round_, width=WIDTH, cohort=6, seed=seed, clip_norm=CLIP, noise_multiplier=Z)
         senders = np.setdiff1d(np.arange(6), upload)
         rows = torch.zeros(len(senders), WIDTH)
         self.message = part.shield(Bounded(senders, rows, WEIGHTS[senders], torch.zeros(len(senders)).bool()), turn)
@@ -130,11 +130,10 @@ def test_a_cohort_below_the_least_weight_aborts_the_extended_form(make_turn):
 
 
 def test_both_draws_are_fresh_for_every_client_round_and_stage(make_turn):
-    played = Round(make_turn, "extended")
-    first = played.message.rows.numpy()
-    second = first - played.revealed.numpy()
-    rows = np.concatenate([first, second])
-    assert np.abs(np.corrcoef(rows) - np.eye(12)).max() < 0.1
+    played, later = Round(make_turn, "extended"), Round(make_turn, "extended", round_=2)
+    draws = [(r.message.rows.numpy(), r.message.rows.numpy() - r.revealed.numpy()) for r in (played, later)]
+    rows = np.concatenate([rows for both in draws for rows in both])
+    assert np.abs(np.corrcoef(rows) - np.eye(24)).max() < 0.1
     again = Round(make_turn, "extended")
     assert torch.equal(again.message.rows, played.message.rows) and torch.equal(again.revealed, played.revealed)
     assert not torch.equal(Round(make_turn, "extended", seed=1).revealed, played.revealed)

@@ -68,11 +68,14 @@ def test_what_is_revealed_says_nothing_of_what_stays(make_turn):
     assert abs(np.corrcoef(stays**3, gone)[0, 1]) < 5 / np.sqrt(n)
 
 
-def test_thinning_is_fresh_for_every_client(make_turn):
-    part, turn = GaussianShares(tolerance=0.5), make_turn(width=WIDTH, cohort=4, **KNOBS)
-    message = part.shield(Bounded(np.arange(4), torch.zeros(4, WIDTH), torch.ones(4), torch.zeros(4).bool()), turn)
-    fresh = message.kept * 0.5 - part.reveal(replace(message), np.arange(4), turn)
-    assert np.abs(np.corrcoef(fresh.numpy()) - np.eye(4)).max() < 0.1
+def test_shares_and_thinning_are_fresh_for_every_client_and_round(make_turn):
+    part, draws = GaussianShares(tolerance=0.5), []
+    for round_ in (1, 2):
+        turn = make_turn(round_, width=WIDTH, cohort=4, **KNOBS)
+        message = part.shield(Bounded(np.arange(4), torch.zeros(4, WIDTH), torch.ones(4), torch.zeros(4).bool()), turn)
+        fresh = message.kept * 0.5 - part.reveal(replace(message), np.arange(4), turn)
+        draws += [message.rows.numpy(), fresh.numpy()]
+    assert np.abs(np.corrcoef(np.concatenate(draws)) - np.eye(16)).max() < 0.1
 
 
 @pytest.mark.parametrize(("cohort", "tolerance", "least"), [(10, 0.3, 7), (10, 0.0, 10), (3, 0.5, 2), (0, 0.0, 1)])
