@@ -65,7 +65,8 @@ def test_an_experiment_is_made_of_valid_recipes_and_gives_verdicts(
     experiment = EXPERIMENTS[id_]
     if experiment.kind == "exact" and quick:
         pytest.skip("exact experiments have one size")
-    monkeypatch.setattr(yuan_others, "success", lambda settings, count, folder: (0.5, 0.01))
+    attacked = {"success_rate": 0.5, "success_stddev": 0.01, "lira": {"tpr_at_fpr_0.001": 0.001}}
+    monkeypatch.setattr(yuan_others, "_attacked", lambda bench, settings: attacked)
     monkeypatch.setattr(fed_cad, "distances", lambda settings, rounds: [(0.2, 0.1, 0.3)] * 2 + [(0.1, 0.0, 0.2)])
     found = experiment.find(Imagined(tmp_path, quick))
     assert found.lines

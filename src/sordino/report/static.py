@@ -65,7 +65,7 @@ def _crowded(chart: Chart) -> bool:
 
 
 def _draw_all(chart: Chart, axes: Axes) -> None:
-    from matplotlib.ticker import PercentFormatter
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     axes.set_title(chart.title)
     if not any(isinstance(series, Heat) for series in chart.series):
@@ -86,10 +86,19 @@ def _draw_all(chart: Chart, axes: Axes) -> None:
     _scale(axes, chart.y, "y")
     if chart.y.percent:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    elif not chart.y.log:
+        axes.ticklabel_format(axis="y", useOffset=False)
+    if places is None and not chart.x.log and chart.x.ticks is None and _whole(chart):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if _crowded(chart):
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
     elif chart.legend:
         axes.legend(loc="best", fontsize=9)
+
+
+def _whole(chart: Chart) -> bool:
+    """Returns whether x counts something, so that there is nothing between two marks."""
+    return all(isinstance(x, int) for series in chart.series if isinstance(series, Series | Boxes) for x in series.x)
 
 
 def _places(chart: Chart) -> dict[Any, int] | None:

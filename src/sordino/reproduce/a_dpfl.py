@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import groupby
 
 from sordino.report.chart import Axis, Chart, Rule, Series
-from sordino.reproduce.bench import BY_CHANCE, UNBOUND, Bench, Runs
+from sordino.reproduce.bench import BY_CHANCE, UNBOUND, Bench, Runs, printed_rules
 from sordino.reproduce.experiment import Experiment, Finding
 from sordino.reproduce.line import Line, accuracy, number, statement
 from sordino.reproduce.papers import A_DPFL
@@ -62,9 +62,7 @@ def table2(bench: Bench) -> Finding:
             lines.append(accuracy(f"{name}, {label}, {rounds} of 50 rounds", value, *runs[label].last()))
         better = runs["IID"].last()[0] > runs["skewed"].last()[0]
         lines.append(statement(f"{name}: order", "IID above skewed", "above" if better else "below", better))
-        rules = tuple(
-            Rule(value, f"printed, {label}", c) for c, (label, value) in enumerate(zip(runs, values, strict=True))
-        )
+        rules = printed_rules(dict(enumerate(values)))
         charts.append(_curves(f"adpfl-table2-{name.lower()}", f"A-DPFL, Table 2: {name}", runs, rules))
     return Finding(tuple(lines), tuple(charts))
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from sordino.account.accountant import price
 from sordino.account.calibrate import largest_rounds
 from sordino.events import GaussianDpEvent, PoissonSampledDpEvent
-from sordino.report.chart import Axis, Chart, Rule, Series
-from sordino.reproduce.bench import UNBOUND, Bench, Runs
+from sordino.report.chart import Axis, Chart, Series
+from sordino.reproduce.bench import UNBOUND, Bench, Runs, printed_rules
 from sordino.reproduce.experiment import Experiment, Finding
 from sordino.reproduce.line import Line, accuracy, number, statement
 from sordino.reproduce.papers import BAEK
@@ -223,7 +223,7 @@ def _of(rounds: int, full: int) -> str:
 
 def _curves(key: str, title: str, runs: dict[str, Runs], printed: dict[str, float]) -> Chart:
     series = tuple(found.series(name, color) for color, (name, found) in enumerate(runs.items()))
-    rules = tuple(Rule(printed[name], f"printed, {name}", color) for color, name in enumerate(runs) if name in printed)
+    rules = printed_rules({color: printed[name] for color, name in enumerate(runs) if name in printed})
     note = "Lines are ours; dotted lines are the accuracies that the paper prints for the end." if printed else "Ours."
     return Chart(key, title, note, Axis("round"), PERCENT, series, rules, wide=True)
 

@@ -14,12 +14,14 @@ from sordino import recipe as recipes
 from sordino.compare.playing import Watcher, play_all
 from sordino.errors import SordinoError
 from sordino.recipe import Recipe
-from sordino.report.chart import Rule, Series
+from sordino.report.chart import Kind, Rule, Series
 from sordino.report.reading import RunView, read
 
 T = TypeVar("T")
 UNBOUND = "budget.epsilon=1e9"
 """For experiments that set their noise themselves: no budget stops them."""
+_FEW = 3
+"""So few points need marks: a line between them, or none at all, would hardly be seen."""
 BY_CHANCE = Rule(0.1, "chance", 7, below=True)
 """What guessing one of ten classes comes to."""
 
@@ -61,7 +63,8 @@ class Runs:
         mean, std = table.mean(0), table.std(0)
         low, high = ([float(x) for x in edge] for edge in (mean - std, mean + std))
         edges = (low, high) if len(paths) > 1 else (None, None)
-        return Series(label, rounds, [float(x) for x in mean], "line", color, dashed, *edges)
+        kind: Kind = "both" if len(rounds) <= _FEW else "line"
+        return Series(label, rounds, [float(x) for x in mean], kind, color, dashed, *edges)
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,12 @@ class Bench:
         recipe = recipe_of([*settings, f"run.seed={seed}"])
         digest = hashlib.blake2b(recipes.dump(recipe).encode(), digest_size=8).hexdigest()
         return Job(recipe, self.folder / f"{recipe.mechanism.name}-{digest}")
+
+
+def printed_rules(values: Mapping[int, float]) -> tuple[Rule, ...]:
+    """Returns dotted lines for printed values by colour; the word stands once, under the least, where there is room."""
+    least = min(values.values(), default=0.0)
+    return tuple(Rule(value, "printed" if value == least else "", color, True) for color, value in values.items())
 
 
 def recipe_of(settings: Sequence[str]) -> Recipe:
