@@ -41,7 +41,7 @@ SHADOWS = (
     "The attack is not stated beyond its shadow models: Shokri et al. (2017), boosted trees on the sorted confidences "
     "and on that in the record's own class.",
     "Every model is trained on its own random half of the images, and the other half are the non-members.",
-    "25 shadow models and 50 trials, as printed (quick: 5 and 3; `--seeds` sets the number of trials).",
+    "25 shadow models and 50 trials, as printed (quick: 3 and 2; `--seeds` sets the number of trials).",
 )
 OVERFIT = (
     "a linear network of 32 hidden units and 150 gradient steps hardly remembers anything: its loss is the same on the "
@@ -132,7 +132,7 @@ def table3(bench: Bench) -> Finding:
 def _attacked(bench: Bench, settings: Sequence[str]) -> dict[str, Any]:
     """Returns how members are told from others (`audit.membership`), found once for each recipe and kept."""
     recipe = recipe_of(settings)
-    shadows, trials = bench.size(25, 5), bench.seeds or bench.size(50, 3)
+    shadows, trials = bench.size(25, 3), bench.seeds or bench.size(50, 2)
     name = f"{recipes.dump(recipe)}/{shadows}/{trials}"
     path = bench.folder / f"membership-{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}.json"
     if not path.exists():
