@@ -6,6 +6,7 @@
     ├── ModelError         a model cannot be trained this way
     ├── AccountingError    an event or parameter that no accountant can price
     │   └── UnknownEvent   an event that the chosen accountant refuses
+    ├── StorageError       a run's folder cannot be written
     ├── BudgetExceeded     a release would cost more than is left
     ├── LedgerError        the books cannot be opened, written or trusted
     │   └── LedgerTampered a row was edited, removed or moved
@@ -39,6 +40,10 @@ class AccountingError(SordinoError):
 
 class UnknownEvent(AccountingError):
     """The accountant does not know this event, and refuses to guess."""
+
+
+class StorageError(SordinoError):
+    """A file of a run cannot be written: the disk is full, or the folder is not ours."""
 
 
 class BudgetExceeded(SordinoError):

@@ -24,6 +24,7 @@ from sordino.account.certificate import Certificate
 from sordino.errors import RecipeError
 from sordino.layout import Layout
 from sordino.mechanism import Knobs
+from sordino.storage import writing
 from sordino.store import ClientStore
 
 
@@ -61,10 +62,10 @@ class RunFolder:
             raise RecipeError(f"--out {self.path} already holds a run: add --resume, or name another folder")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._replace("recipe.toml", recipe_toml.encode())
-            self._replace("run.json", json.dumps(facts, indent=2).encode())
         except OSError as error:
-            raise RecipeError(f"--out {self.path} cannot be written ({error.strerror}): name another folder") from None
+            raise RecipeError(f"--out {self.path} cannot be made ({error.strerror}): name another folder") from None
+        self._replace("recipe.toml", recipe_toml.encode())
+        self._replace("run.json", json.dumps(facts, indent=2).encode())
 
     def facts(self) -> dict[str, Any]:
         """Returns what was fixed when the run began."""
@@ -110,7 +111,8 @@ class RunFolder:
 
     def log(self, metrics: Mapping[str, Any]) -> None:
         """Appends one line of metrics."""
-        with (self.path / "metrics.jsonl").open("a") as file:
+        path = self.path / "metrics.jsonl"
+        with writing(path), path.open("a") as file:
             file.write(json.dumps(metrics) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -143,13 +145,18 @@ class RunFolder:
 
     def _replace(self, name: str, data: bytes) -> None:
         aside = self.path / f".{name}.new"
-        with aside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(self.path / name)
-        handle = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        with writing(self.path / name):
+            try:
+                with aside.open("wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                aside.replace(self.path / name)
+            except OSError:
+                aside.unlink(missing_ok=True)
+                raise
+            handle = os.open(self.path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)

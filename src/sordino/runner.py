@@ -89,7 +89,7 @@ def run(
     """
     began = time.perf_counter()
     recipe = recipe or recipes.read(None)
-    folder = RunFolder(Path(out) if out else _fresh(recipe))
+    folder = RunFolder(Path(out) if out else fresh_folder(recipe))
     started = (folder.path / "run.json").exists()
     if started and not resume:
         raise RecipeError(f"--out {folder.path} already holds a run: add --resume, or name another folder")
@@ -208,7 +208,8 @@ def _refuse_if_spent(recipe: Recipe, cast: Cast) -> None:
         books.eligible(1, cast.mechanism.quote(turn), np.ones(cast.federation.population, bool))
 
 
-def _fresh(recipe: Recipe) -> Path:
+def fresh_folder(recipe: Recipe) -> Path:
+    """Returns the name of a new folder under `runs/`."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     path = Path("runs") / f"{stamp}-{recipe.mechanism.name}"
     return path if not path.exists() else path.with_name(f"{path.name}-{secrets.token_hex(2)}")

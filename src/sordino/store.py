@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sordino.errors import DataError
+from sordino.storage import writing
 from sordino.types import BoolArray, IntArray
 
 Rows = NDArray[np.float32]
@@ -71,7 +72,7 @@ class ClientStore:
     def commit(self) -> Mapping[int, int]:
         """Makes the round's writes durable and returns the index to keep in the checkpoint."""
         if self.path is not None and self._pending:
-            with self.path.open("r+b") as file:
+            with writing(self.path), self.path.open("r+b") as file:
                 os.fsync(file.fileno())
         self._free.extend(self.slots[c] for c in self._pending if c in self.slots)
         self.slots.update(self._pending)
@@ -120,9 +121,10 @@ class ClientStore:
         if self.path is None:
             self._shelf.update((slot, row.copy()) for slot, row in zip(slots, rows, strict=True))
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.touch()
-        with self.path.open("r+b", buffering=0) as file:
-            for slot, row in zip(slots, rows, strict=True):
-                file.seek(slot * self._row)
-                file.write(memoryview(row).cast("B"))
+        with writing(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.touch()
+            with self.path.open("r+b") as file:  # buffered, so that a row is written whole or refused
+                for slot, row in zip(slots, rows, strict=True):
+                    file.seek(slot * self._row)
+                    file.write(memoryview(row).cast("B"))

@@ -53,6 +53,9 @@ def main() -> None:
     except SordinoError as error:
         errors.print(f"[bold red]sordino:[/] {escape(str(error))}", highlight=False)
         sys.exit(2)
-    except KeyboardInterrupt:
-        errors.print("[yellow]stopped; a run goes on with --resume[/]")
-        sys.exit(130)
+    except OSError as error:
+        told = f"{error.filename or 'a file'}: {error.strerror or error}"
+        errors.print(
+            f"[bold red]sordino:[/] {escape(told)}; check its path, its permissions and the disk", highlight=False
+        )
+        sys.exit(2)

@@ -26,6 +26,7 @@ def run(
     from sordino import recipe as recipes
     from sordino.cli.progress import RoundProgress
     from sordino.errors import RecipeError
+    from sordino.runner import fresh_folder
     from sordino.runner import run as train
 
     settings = list(set_ or []) + ([f"run.seed={seed}"] if seed is not None else [])
@@ -34,8 +35,14 @@ def run(
     if resume and recipe is None and not settings and out is not None and (out / "recipe.toml").exists():
         recipe = out / "recipe.toml"
     chosen = recipes.read(recipe, settings)
-    with RoundProgress(chosen, quiet=as_json or not sys.stderr.isatty()) as progress:
-        outcome = train(chosen, out=out, resume=resume, watcher=progress.show)
+    folder = out or fresh_folder(chosen)
+    try:
+        with RoundProgress(chosen, quiet=as_json or not sys.stderr.isatty()) as progress:
+            outcome = train(chosen, out=folder, resume=resume, watcher=progress.show)
+    except KeyboardInterrupt:
+        if (folder / "run.json").exists():
+            print(f"stopped; `sordino run --out {folder} --resume` goes on where it ended", file=sys.stderr)
+        raise typer.Exit(130) from None
     if as_json:
         print(json.dumps(outcome.to_json()))
     else:

@@ -1,0 +1,76 @@
+"""A run that is stopped from the keyboard, or refused by the disk, says how to go on, and goes on to the same end."""
+
+import errno
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from sordino.errors import StorageError
+from sordino.folder import Checkpoint, RunFolder
+from sordino.store import ClientStore
+
+STATEFUL = ("--set", "mechanism.name=fed_cad", "--set", "run.rounds=3")
+
+
+def sordino(*arguments, cwd, **more):
+    return subprocess.Popen(
+        [sys.executable, "-m", "sordino", "run", *arguments],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **more,
+    )
+
+
+def test_stopped_from_the_keyboard_it_names_the_folder_and_the_way_on(tmp_path):
+    child = sordino("--set", "run.rounds=2000", "--set", "mechanism.noise_multiplier=9999", cwd=tmp_path)
+    while child.poll() is None and not any(path.stat().st_size for path in tmp_path.glob("runs/*/metrics.jsonl")):
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    told, complaint = child.communicate(timeout=60)
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert (child.returncode, told) == (130, "")
+    assert complaint.strip() == f"stopped; `sordino run --out runs/{folder.name} --resume` goes on where it ended"
+    assert (folder / "checkpoint.safetensors").exists()
+
+
+def test_a_full_disk_is_one_sentence_and_the_run_goes_on_later(tmp_path):
+    """The operating system refuses files above a megabyte, as a full disk would: clients' rows need more."""
+
+    def full():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+
+    child = sordino(*STATEFUL, "--out", "run", "--json", cwd=tmp_path, preexec_fn=full)
+    told, complaint = child.communicate(timeout=120)
+    assert (child.returncode, told) == (2, "")
+    assert "clients.f32 cannot be written" in complaint
+    assert len(complaint.strip().splitlines()) == 1
+    outcomes = []
+    for arguments in (("--out", "run", "--resume"), (*STATEFUL, "--out", "whole")):
+        told, _ = sordino(*arguments, "--json", cwd=tmp_path).communicate(timeout=120)
+        outcomes.append(json.loads(told)["test"])
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("name", ["fsync", "open"])
+def test_a_file_is_replaced_whole_or_not_at_all(name, tmp_path, monkeypatch):
+    folder, store = RunFolder(tmp_path), ClientStore()
+    folder.save(Checkpoint(1, torch.ones(3), {}, {}), store)
+
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, name, refuse)
+        with pytest.raises(StorageError, match=r"checkpoint\.safetensors cannot be written .*--resume"):
+            folder.save(Checkpoint(2, torch.zeros(3), {}, {}), store)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.safetensors"]
+    assert folder.load(store).round_ == (1 if name == "fsync" else 2)  # the name alone was not made durable
