@@ -43,6 +43,7 @@ def own_csv(
         test: share of records set aside for testing (the same in every run).
     """
     path = _place(folder, file)
+    _require(path)
     table = rows(path, comment="\0")
     header = next(table, None)
     if header is None:
@@ -93,6 +94,11 @@ def _place(folder: Path, file: str | os.PathLike[str]) -> Path:
     return folder / here if (folder / here).is_file() and not here.is_file() else here
 
 
+def _require(path: Path) -> None:
+    if not path.is_file():
+        raise DataError(f"{path} is missing; put it there, or correct data.file.")
+
+
 def _target(row: Row, index: int, name: str, class_names: Sequence[str]) -> float:
     return float(row.choice(index, name, class_names)) if class_names else row.number(index, name)
 
@@ -113,8 +119,7 @@ def _inputs(array: NDArray[Any]) -> Tensor:
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    if not path.is_file():
-        raise DataError(f"{path} is missing; put it there, or correct data.file.")
+    _require(path)
     try:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
