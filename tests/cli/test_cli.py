@@ -64,6 +64,29 @@ def test_lists(arguments, says, tmp_path):
     assert says in sordino(*arguments, cwd=tmp_path).stdout
 
 
+def test_names_are_whole_on_a_narrow_terminal(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = sordino("mechanisms", cwd=tmp_path).stdout
+    for word in ("dp_fedavg_adaptive  certified", "component_adaptive  certified", "claimed-only"):
+        assert word in listed
+    assert "…" not in listed
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("run", "RECIPE is a TOML file"),
+        ("recipe", "PATH is a TOML file"),
+        ("ledger", "RUN is a run folder"),
+        ("report", "RUNS are run folders"),
+        ("compare", "CONTENDERS are mechanisms"),
+        ("reproduce", "IDS are those of --list"),
+    ],
+)
+def test_help_says_what_is_named_after_the_command(command, says, tmp_path):
+    assert says in sordino(command, "--help", cwd=tmp_path).stdout
+
+
 def test_lists_as_json(tmp_path):
     rows = json.loads(sordino("mechanisms", "--json", cwd=tmp_path).stdout)
     assert {row["mode"] for row in rows} == {"certified", "faithful"}

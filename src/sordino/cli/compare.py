@@ -39,7 +39,10 @@ def compare(
     images: Annotated[bool, typer.Option(help="save every plot as SVG and PNG too")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object on stdout")] = False,
 ) -> None:
-    """Compare mechanisms on the same people, model and seeds, at the same certified (or claimed) budget."""
+    """Compare mechanisms on the same people, model and seeds, at the same certified (or claimed) budget.
+
+    CONTENDERS are mechanisms by name, or recipes (TOML).
+    """
     from sordino import recipe as recipes
     from sordino.compare import contest, page, playing, standing
     from sordino.compare.markdown import markdown

@@ -22,7 +22,10 @@ def ledger(
     verify: Annotated[bool, typer.Option("--verify", help="check the chain and recompute every ε")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """List every release, or verify that nothing was changed."""
+    """List every release, or verify that nothing was changed.
+
+    RUN is a run folder, or a ledger file.
+    """
     path, name, certificate = _locate(run)
     if verify:
         from sordino.account.verify import verify as check

@@ -35,7 +35,11 @@ def mechanisms(
 
 
 def _show(rows: list[dict[str, str]]) -> None:
-    table = Table(*_COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False, caption_justify="left")
+    table = Table(*_COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in table.columns:
+        column.overflow = "fold"
+    table.columns[0].no_wrap = True
+    table.columns[4].min_width = len("claimed-only")
     colours = {"certified": "green", "claimed-only": "yellow", "unprotected": "red"}
     for row in rows:
         cells = [row["mechanism"] if row["mode"] == "certified" else "", *(row[name] for name in _COLUMNS[1:4])]

@@ -16,7 +16,10 @@ def recipe(
     explain: Annotated[bool, typer.Option("--explain", help="list every setting with its default and meaning")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the JSON schema, or the recipe as JSON")] = False,
 ) -> None:
-    """Check a recipe and print it with every default written out, or explain all settings."""
+    """Check a recipe and print it with every default written out, or explain all settings.
+
+    PATH is a TOML file; without one it is the embedded default.
+    """
     from sordino import recipe as recipes
 
     if not explain:

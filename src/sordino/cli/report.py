@@ -16,7 +16,10 @@ def report(
     ] = None,
     images: Annotated[bool, typer.Option(help="save every plot as SVG and PNG too")] = True,
 ) -> None:
-    """Show runs on one self-contained page: certificate, curves, costs, and every plot as a picture."""
+    """Show runs on one self-contained page: certificate, curves, costs, and every plot as a picture.
+
+    RUNS are run folders: one for its report, several to compare them.
+    """
     from sordino.report import compared, page
     from sordino.report.reading import read
 

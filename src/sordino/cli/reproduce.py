@@ -36,7 +36,10 @@ def reproduce(
     docs: Annotated[Path | None, typer.Option(help="also write reproduction.md of all records here")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON list on stdout")] = False,
 ) -> None:
-    """Run the papers' tables and figures again: printed beside ours, with a verdict and its reason."""
+    """Run the papers' tables and figures again: printed beside ours, with a verdict and its reason.
+
+    IDS are those of --list, or the beginning of one.
+    """
     from sordino.errors import SordinoError
     from sordino.reproduce import document, record
     from sordino.reproduce.bench import Bench

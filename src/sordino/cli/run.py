@@ -22,7 +22,10 @@ def run(
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object on stdout")] = False,
 ) -> None:
-    """Train a federated model under a privacy budget."""
+    """Train a federated model under a privacy budget.
+
+    RECIPE is a TOML file; without one the embedded default is trained.
+    """
     from sordino import recipe as recipes
     from sordino.cli.progress import RoundProgress
     from sordino.errors import RecipeError
