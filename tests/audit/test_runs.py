@@ -193,7 +193,6 @@ def _unfinished(folder: Path) -> str:
         (["RUN", "--set", "run.rounds=2"], "leave out --set"),
         (["fed_ldp", "--all"], "leave out the target"),
         (["nobody", "--attack", "inversion"], "mechanism"),
-        (["fed_ldp", "--attack", "inversion", "--set", "data.name=adult"], "adult"),
     ],
 )
 def test_what_cannot_be_audited_is_refused(tmp_path: Path, arguments: list[str], sentence: str) -> None:

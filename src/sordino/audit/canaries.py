@@ -111,7 +111,7 @@ def sing(
     first = torch.zeros(count, dtype=torch.int64)
     crowd = with_guests(federation, federation.train_x[first], federation.train_y[first], alike=alone)
     played = replay(recipe, crowd, seed, rounds, singing)
-    moves = played.moves.double()
+    moves = _beside_the_start(played)
     lengths = moves.norm(dim=1, keepdim=True).clamp(min=1e-300)
     found = {}
     for name, view in {"final_model": moves.sum(0), "all_models": (moves / lengths).sum(0)}.items():
@@ -119,6 +119,12 @@ def sing(
         guessed = _guessed(cosines, member, recipe.budget.delta, confidence)
         found[name] = guessed | asdict(one_shot.measure(cosines[member], width, recipe.budget.delta))
     return Canaries(found, played.certificate)
+
+
+def _beside_the_start(played: Replayed) -> Tensor:
+    """Returns the moves without what is along the first model, which is public and may drown out everything else."""
+    moves, start = played.moves.double(), played.weights[0].double()
+    return moves - (moves @ start / start.square().sum().clamp(min=1e-300))[:, None] * start
 
 
 def plant(
