@@ -89,7 +89,7 @@ def _draw_all(chart: Chart, axes: Axes) -> None:
     elif not chart.y.log:
         axes.ticklabel_format(axis="y", useOffset=False)
     if places is None and not chart.x.log and chart.x.ticks is None and _whole(chart):
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     if _crowded(chart):
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
     elif chart.legend:

@@ -17,8 +17,8 @@ was taken is listed under *Chosen*. Statements without a number (“accuracy fal
 
 `equal`: the same to the printed digits, or the statement holds. `close`: within the tolerance that is stated.
 `differs`: neither. `not reproducible as printed`: it cannot follow from what is printed, for the reason that is given.
-`quick` runs have one seed and fewer rounds, so a number that `differs` there may yet be reached; `full` runs have the
-paper's rounds and several seeds.
+`quick` runs have one seed and fewer rounds, so a number that `differs` there may yet be reached, and one that is
+`close` is so after fewer rounds than the paper's; `full` runs have the paper's rounds and several seeds.
 
     sordino reproduce --all --quick --docs docs     # this page; one id or the beginning of some, --full, --seeds N
 """

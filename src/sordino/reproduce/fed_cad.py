@@ -195,7 +195,7 @@ def _curves(key: str, title: str, runs: dict[str, Runs]) -> Chart:
 def _experiment(
     id_: str, place: str, title: str, find: Callable[[Bench], Finding], shorter: str, *more: str, silent: int = 3
 ) -> Experiment:
-    doubt = "the sizes of the network's layers are not stated, and decide how much noise there is for each update"
+    doubt = "the sizes of the network's layers are not stated, and decide how far updates and noise reach"
     return Experiment(id_, FED_CAD, place, title, find, choices=(*SHARED[:silent], *more), doubt=doubt, shorter=shorter)
 
 
