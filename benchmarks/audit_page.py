@@ -161,6 +161,21 @@ def _accuracy(recipe: recipes.Recipe) -> float:
     return assemble(recipe, None, federation).evaluate(replay(recipe, federation, 0).last)[1] or 0.0
 
 
+def remembers() -> Iterator[str]:
+    """Yields loss and accuracy of Table III's network, trained without noise, on its own images and on others."""
+    from sordino.audit.replay import replay
+    from sordino.reproduce.bench import UNBOUND, recipe_of
+    from sordino.reproduce.yuan import MLP
+
+    recipe = recipe_of([*MLP, "mechanism.name=fedavg", UNBOUND, "run.rounds=30"])
+    federation = load(recipe)
+    cast, weights = assemble(recipe, None, federation), replay(recipe, federation, 0).last
+    yield from head("images", " loss", " accuracy")
+    own = cast.trainer.evaluate(weights, federation.train_x, federation.train_y)
+    for name, (loss, accuracy) in {"training": own, "test": cast.evaluate(weights)}.items():
+        yield row(name, f"{loss:.3f}", f"{accuracy:.1%}")
+
+
 def farm() -> Iterator[str]:
     """Yields what was planted, by what it was found, and how often clean code was suspected."""
     sys.path.insert(0, str(ROOT / "tests"))
@@ -189,12 +204,12 @@ def farm() -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["table", "nightly", "epsilons", "roc", "farm"])
+    parser.add_argument("part", choices=["table", "nightly", "epsilons", "roc", "remembers", "farm"])
     parser.add_argument("file", type=Path, nargs="?")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     told = {"table": table, "nightly": nightly}
-    plain = {"epsilons": epsilons, "roc": roc, "farm": farm}
+    plain = {"epsilons": epsilons, "roc": roc, "remembers": remembers, "farm": farm}
     part = arguments.part
     for line in told[part](json.loads(arguments.file.read_text())) if part in told else plain[part]():
         print(line, flush=True)
