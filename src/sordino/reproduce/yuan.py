@@ -116,7 +116,8 @@ def fig5(bench: Bench) -> Finding:
     for place, (name, found) in enumerate(runs.items()):
         path = [line["knobs"].get("last_round", 30.0) for line in found.views[0].rounds]
         falls = path == sorted(path, reverse=True) and path[-1] < 30
-        lines.append(statement(name, "M′ decreases over m", f"30 → {path[-1]:.0f}", falls))
+        why = "" if falls else f"the loss that is watched never stops falling, so nothing is refined; {DOUBT}"
+        lines.append(statement(name, "M′ decreases over m", f"30 → {path[-1]:.0f}", falls, why))
         series.append(
             Series(name, list(range(1, len(path) + 1)), path, "step", place % len(THETAS), dashed="0.9," in name)
         )
