@@ -54,6 +54,15 @@ def test_a_missing_or_broken_file_is_named(tmp_path):
         recipes.read(broken)
 
 
+@pytest.mark.parametrize("text", ["run = 3", "mechanism = 'dp_sgd'"])
+def test_a_table_that_is_not_one_is_named(text, tmp_path):
+    (tmp_path / "flat.toml").write_text(text)
+    with pytest.raises(
+        RecipeError, match=r"^(run|mechanism) is a table of settings.*: write \[(run|mechanism)\] and one"
+    ):
+        recipes.read(tmp_path / "flat.toml")
+
+
 def test_settings_win_over_the_file_and_values_are_toml(tmp_path):
     path = tmp_path / "own.toml"
     path.write_text("[run]\nrounds = 3\n[model]\nname = 'mlp'\n")

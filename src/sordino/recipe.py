@@ -282,6 +282,10 @@ def _sentence(error: ValidationError) -> str:
     field = ".".join(place)
     if first["type"] == "extra_forbidden":
         return f"{field} is not a setting{_nearest(place)}; `sordino recipe --explain` lists them all"
+    if first["type"] in ("model_type", "model_attributes_type"):
+        return (
+            f"{field} is a table of settings, not {first['input']!r}: write [{field}] and one setting a line below it"
+        )
     if first["type"] == "union_tag_invalid":
         name = first["ctx"]["tag"]
         return f"mechanism.name is {name!r}, which is not a mechanism: choose one of {', '.join(MECHANISMS)}"

@@ -98,6 +98,9 @@ def run(
     cast = assemble(recipe, model, federation)
     if not started:
         _refuse_if_spent(recipe, cast)
+        if recipe.ledger.path is not None:
+            with books_for(recipe, cast, recipe.ledger.path, ""):
+                pass  # a ledger that cannot be made leaves no folder behind
         folder.create(recipes.dump(recipe), {"run": f"{folder.path.name}-{secrets.token_hex(4)}", "simulation": True})
     with books_for(recipe, cast, recipe.ledger.path or folder.ledger, folder.facts()["run"]) as books:
         last = _rounds(recipe, cast, folder, books, watcher or (lambda metrics: None))

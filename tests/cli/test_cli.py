@@ -35,6 +35,7 @@ def test_json_is_one_object_and_nothing_else(tmp_path):
         (["--set", "select.kind=fixed", "--set", "select.size=2000"], "select.size"),
         (["--set", "data.name=mnist", "--set", "data.folder=nowhere"], "mnist"),
         (["--set", "mechanism.noise_multiplier=0.01"], "budget.epsilon"),
+        (["--set", "ledger.path=nowhere/people.db"], "ledger nowhere/people.db"),
         (["--resume"], "--out"),
         (["nowhere.toml"], "nowhere.toml"),
     ],
