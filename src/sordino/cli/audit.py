@@ -36,7 +36,10 @@ def audit(
     seed: Annotated[int, typer.Option(min=0, help="seed of everything that is random")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON on stdout")] = False,
 ) -> None:
-    """Attack a mechanism, a run or an upload: a lower bound on ε beside the certified one."""
+    """Attack a mechanism, a run or an upload: a lower bound on ε beside the certified one.
+
+    TARGET is a mechanism by name, or a run folder.
+    """
     import torch
 
     from sordino.errors import RecipeError
