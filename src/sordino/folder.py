@@ -7,10 +7,12 @@ Every file is replaced whole (written aside, synced, renamed), so a crash leaves
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,6 +76,18 @@ class RunFolder:
         except (OSError, ValueError):
             raise RecipeError(f"{self.path} holds no run to resume: name a run folder, or leave out --resume") from None
         return facts
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Lets nobody else play this run meanwhile; a process that is killed lets go of it."""
+        with (self.path / "run.json").open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RecipeError(
+                    f"--out {self.path} is being played by another process: wait for it, or name another folder"
+                ) from None
+            yield
 
     def save(self, checkpoint: Checkpoint, store: ClientStore) -> None:
         """Writes a checkpoint durably; the store's pending rows become the clients' rows with it."""

@@ -102,7 +102,8 @@ def run(
             with books_for(recipe, cast, recipe.ledger.path, ""):
                 pass  # a ledger that cannot be made leaves no folder behind
         folder.create(recipes.dump(recipe), {"run": f"{folder.path.name}-{secrets.token_hex(4)}", "simulation": True})
-    with books_for(recipe, cast, recipe.ledger.path or folder.ledger, folder.facts()["run"]) as books:
+    ledger, name = recipe.ledger.path or folder.ledger, folder.facts()["run"]
+    with folder.alone(), books_for(recipe, cast, ledger, name) as books:
         last = _rounds(recipe, cast, folder, books, watcher or (lambda metrics: None))
         certificate = books.certificate(last.stopped)
     folder.save_model(cast.layout, last.weights)

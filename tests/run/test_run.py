@@ -192,3 +192,12 @@ def test_a_round_that_was_paid_for_and_cut_off_is_not_paid_for_again(tmp_path):
     assert torch.equal(resumed.weights, sordino.run(small(), out=tmp_path / "whole").weights)
     with Ledger.open(resumed.folder / "ledger.db", write=False) as ledger:
         assert (ledger.participations == 4).all()
+
+
+def test_a_run_is_played_by_one_process_at_a_time(tmp_path):
+    def second(metrics):
+        with pytest.raises(RecipeError, match="another process"):
+            sordino.run(small(), out=tmp_path / "run", resume=True)
+
+    sordino.run(small(), out=tmp_path / "run", watcher=second)
+    assert sordino.run(small(), out=tmp_path / "run", resume=True).stopped == "rounds"
