@@ -9,7 +9,7 @@ import argparse
 import hashlib
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,21 +114,27 @@ def line(row: Row, views: Sequence[RunView], seeds: int) -> str:
         "<br>".join(f"`{setting}`" for setting in row.settings if setting not in (*ROOM, *SELDOM)),
         f"{statistics.mean(ends):.1f}{spread} %{some}",
         "–".join(map(str, {lengths[0]: 0, lengths[-1]: 0})),
-        epsilon(views, "epsilon", lambda entry: entry["observer"] == "server"),
-        epsilon(views, "epsilon", lambda entry: entry["observer"] == "outsider"),
-        epsilon(views, "claimed_epsilon", lambda entry: True, "–"),
+        epsilon(views, "epsilon", "server"),
+        epsilon(views, "epsilon", "outsider"),
+        epsilon(views, "claimed_epsilon", "server", "–"),
         row.printed,
     )
     return "| " + " | ".join(cells) + " |"
 
 
-def epsilon(views: Sequence[RunView], field: str, where: Callable[[dict], bool], missing: str = "∞") -> str:
-    """Returns the largest ε of the seeds; of an observer's entries, the one under the most usual adjacency."""
-    found = [[entry[field] for entry in view.certificate if where(entry)][:1] for view in views]
-    values = [value for entries in found for value in entries]
-    if not values:
-        return "–"
-    return missing if None in values else f"{max(values):,.2f}" if max(values) < 1e4 else f"{max(values):,.0f}"
+def epsilon(views: Sequence[RunView], field: str, observer: str | None, missing: str = "∞") -> str:
+    """Returns the largest ε of the seeds; under each adjacency by its name, where there are several."""
+    found: dict[str, list[float | None]] = {}
+    for view in views:
+        for entry in view.certificate:
+            if observer in (None, entry["observer"]):
+                found.setdefault("" if observer is None else entry["adjacency"], []).append(entry[field])
+    shown = {name: missing if None in values else number(max(values)) for name, values in found.items()}
+    return "<br>".join(f"{value} ({name})" if len(shown) > 1 else value for name, value in shown.items()) or "–"
+
+
+def number(value: float) -> str:
+    return f"{value:,.2f}" if value < 1e4 else f"{value:,.0f}"
 
 
 def main() -> None:
