@@ -65,7 +65,7 @@ def _crowded(chart: Chart) -> bool:
 
 
 def _draw_all(chart: Chart, axes: Axes) -> None:
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
+    from matplotlib.ticker import MaxNLocator, PercentFormatter, ScalarFormatter
 
     axes.set_title(chart.title)
     if not any(isinstance(series, Heat) for series in chart.series):
@@ -86,8 +86,8 @@ def _draw_all(chart: Chart, axes: Axes) -> None:
     _scale(axes, chart.y, "y")
     if chart.y.percent:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    elif not chart.y.log:
-        axes.ticklabel_format(axis="y", useOffset=False)
+    elif isinstance(formatter := axes.yaxis.get_major_formatter(), ScalarFormatter):
+        formatter.set_useOffset(False)
     if places is None and not chart.x.log and chart.x.ticks is None and _whole(chart):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     if _crowded(chart):
