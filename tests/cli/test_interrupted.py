@@ -32,7 +32,7 @@ def sordino(*arguments, cwd, **more):
 
 def test_stopped_from_the_keyboard_it_names_the_folder_and_the_way_on(tmp_path):
     child = sordino("--set", "run.rounds=2000", "--set", "mechanism.noise_multiplier=9999", cwd=tmp_path)
-    while child.poll() is None and not any(path.stat().st_size for path in tmp_path.glob("runs/*/metrics.jsonl")):
+    while child.poll() is None and not any(tmp_path.glob("runs/*/checkpoint.safetensors")):
         time.sleep(0.05)
     child.send_signal(signal.SIGINT)
     told, complaint = child.communicate(timeout=60)
