@@ -103,11 +103,12 @@ def run(
                 pass  # a ledger that cannot be made leaves no folder behind
         folder.create(recipes.dump(recipe), {"run": f"{folder.path.name}-{secrets.token_hex(4)}", "simulation": True})
     ledger, name = recipe.ledger.path or folder.ledger, folder.facts()["run"]
-    with folder.alone(), books_for(recipe, cast, ledger, name) as books:
-        last = _rounds(recipe, cast, folder, books, watcher or (lambda metrics: None))
-        certificate = books.certificate(last.stopped)
-    folder.save_model(cast.layout, last.weights)
-    folder.save_certificate(certificate)
+    with folder.alone():
+        with books_for(recipe, cast, ledger, name) as books:
+            last = _rounds(recipe, cast, folder, books, watcher or (lambda metrics: None))
+            certificate = books.certificate(last.stopped)
+        folder.save_model(cast.layout, last.weights)
+        folder.save_certificate(certificate)
     loss, accuracy = cast.evaluate(last.weights)
     return Outcome(
         folder=folder.path,

@@ -82,6 +82,11 @@ class Singing:
         return self.inner.train(trainer, turn, mine)
 
 
+def can_sing(local: Local) -> bool:
+    """Whether a client of such local training can send any direction that it likes."""
+    return isinstance(local, LocalSteps | SummedSteps | ExampleGradients) and not getattr(local, "trace", False)
+
+
 def sing(
     recipe: Recipe,
     federation: Federation,
@@ -104,7 +109,7 @@ def sing(
     directions = torch.from_numpy(songs / np.linalg.norm(songs, axis=1, keepdims=True))
 
     def singing(local: Local) -> Local:
-        if not isinstance(local, LocalSteps | SummedSteps | ExampleGradients) or getattr(local, "trace", False):
+        if not can_sing(local):
             raise RecipeError("canary clients need a mechanism whose clients send one update: use canary records")
         return Singing(local, federation.population, directions * torch.from_numpy(member)[:, None])
 

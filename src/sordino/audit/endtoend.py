@@ -14,13 +14,12 @@ import numpy as np
 
 from sordino import recipe as recipes
 from sordino.account.certificate import Assurance, Certificate
-from sordino.assemble import load
-from sordino.audit.canaries import Canaries, plant, sing
+from sordino.assemble import assemble, load
+from sordino.audit.canaries import can_sing, plant, sing
 from sordino.audit.counts import CONFIDENCE
 from sordino.audit.membership import Membership, infer
 from sordino.audit.network import Network
 from sordino.audit.roc import Roc
-from sordino.data.federation import Federation
 from sordino.errors import RecipeError
 from sordino.folder import RunFolder
 from sordino.recipe import Recipe
@@ -28,8 +27,8 @@ from sordino.report import static
 from sordino.report.chart import Axis, Chart, Series
 from sordino.types import Adjacency
 
-Watcher = Callable[[str, int, int], None]
-"""Is told what is being played, and how many of how many models are done."""
+Watcher = Callable[[int, int, str], None]
+"""Is told how many of how many models are done, and what is being played."""
 
 _LOOKS = 4
 """Bounds that are looked at, two for each kind of canary: they share the risk of error."""
@@ -127,7 +126,7 @@ class RunAudit:
         }
 
 
-def audit_run(path: Path, effort: Effort, seed: int, watcher: Watcher = lambda words, done, total: None) -> RunAudit:
+def audit_run(path: Path, effort: Effort, seed: int, watcher: Watcher = lambda done, total, words: None) -> RunAudit:
     """Attacks a run end to end, and leaves `audit/audit.json` and `audit/roc.svg` in its folder.
 
     **Edge cases**: mechanisms whose clients cannot send what they like have no canary clients, and data without classes
@@ -138,15 +137,16 @@ def audit_run(path: Path, effort: Effort, seed: int, watcher: Watcher = lambda w
     recipe, rounds = recipes.read(path / "recipe.toml"), len(RunFolder(path).metrics())
     federation, alone = load(recipe), entry.unit == "client"
     count = effort.clients or min(1000, max(20, Network.of(recipe, federation).layout.width // 10))
-    watcher(f"{count} canary clients", 0, effort.models)
-    singers = _singers(recipe, federation, count, rounds, seed + 1, alone)
-    watcher(f"{effort.records} canary records", 1, effort.models)
+    watcher(0, effort.models, f"{count} canary clients")
+    heard = can_sing(assemble(recipe, None, federation).mechanism.local)
+    singers = sing(recipe, federation, count, rounds, seed + 1, alone, _EACH) if heard else None
+    watcher(1, effort.models, f"{effort.records} canary records")
     planted = plant(recipe, federation, effort.records, rounds, seed + 2, alone, _EACH)
     guessed = None
     if effort.trials and federation.classes > 1:
 
         def told(done: int) -> None:
-            watcher(f"{effort.shadows} shadow models, {effort.trials} attacked", 3 + done, effort.models)
+            watcher(3 + done, effort.models, f"{effort.shadows} shadow models, {effort.trials} attacked")
 
         guessed = infer(recipe, federation, effort.shadows, effort.trials, effort.pool, rounds, seed + 3, told)
     audit = RunAudit(
@@ -163,15 +163,6 @@ def audit_run(path: Path, effort: Effort, seed: int, watcher: Watcher = lambda w
     )
     _keep(path / "audit", audit, recipe)
     return audit
-
-
-def _singers(
-    recipe: Recipe, federation: Federation, count: int, rounds: int, seed: int, alone: bool
-) -> Canaries | None:
-    try:
-        return sing(recipe, federation, count, rounds, seed, alone, _EACH)
-    except RecipeError:
-        return None
 
 
 def _certificate(path: Path) -> Certificate:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -66,13 +65,14 @@ def _mechanism(
     name: str, mode: Literal["certified", "faithful"], settings: Sequence[str], trials: int | None, seed: int, js: bool
 ) -> None:
     from sordino.audit.cases import case_for
+    from sordino.cli.progress import Bar
     from sordino.errors import RecipeError
     from sordino.mechanisms import MECHANISMS
 
     if name not in MECHANISMS:
         raise RecipeError(f"{name!r} is neither a run folder nor a mechanism: choose one of {', '.join(MECHANISMS)}")
-    with Progress(js) as progress:
-        progress.show(f"{name}, {mode}", 0, 1)
+    with Bar(js) as progress:
+        progress.show(0, 1, f"{name}, {mode}")
         found = case_for(name, mode, settings).audits(trials, seed)
     if js:
         worst = max(found, key=lambda finding: (finding.verdict == "violated", finding.lower_bound))
@@ -83,12 +83,13 @@ def _mechanism(
 
 def _all(mode: str | None, trials: int | None, seed: int, js: bool) -> None:
     from sordino.audit.cases import CASES
+    from sordino.cli.progress import Bar
 
     cases = [case for case in CASES if mode in (None, case.mode)]
     found: list[Finding] = []
-    with Progress(js) as progress:
+    with Bar(js) as progress:
         for done, case in enumerate(cases):
-            progress.show(f"{case.mechanism}, {case.mode}", done, len(cases))
+            progress.show(done, len(cases), f"{case.mechanism}, {case.mode}")
             found += case.audits(trials, seed)
     if js:
         print(json.dumps([finding.to_json() for finding in found], indent=2))
@@ -128,8 +129,9 @@ def _number(value: float | None, missing: str) -> str:
 
 def _run(path: Path, shadows: int, attacked: int, pool: int, canaries: int, seed: int, js: bool) -> None:
     from sordino.audit.endtoend import Effort, audit_run
+    from sordino.cli.progress import Bar
 
-    with Progress(js) as progress:
+    with Bar(js) as progress:
         found = audit_run(path, Effort(shadows, attacked, pool, canaries), seed, progress.show).to_json()
     if js:
         print(json.dumps(found, indent=2))
@@ -178,26 +180,3 @@ def _inversion(
         table.add_row(shown, f"{what} {recipe.mechanism.name}", f"{one['psnr']:.1f}", f"{one['ssim']:.3f}")
     Console(highlight=False).print(table)
     print(f"pictures: {path}")
-
-
-class Progress:
-    """What is being attacked, how far that is, and the time that is left: on stderr, and only for people."""
-
-    def __init__(self, quiet: bool) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        quiet = quiet or not sys.stderr.isatty()
-        self._bar = Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True)
-        self._task = self._bar.add_task("", total=None)
-
-    def __enter__(self) -> Progress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def show(self, words: str, done: int, total: int) -> None:
-        """Moves the bar."""
-        self._bar.update(self._task, description=words, completed=done, total=total)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -44,6 +43,7 @@ def compare(
     CONTENDERS are mechanisms by name, or recipes (TOML).
     """
     from sordino import recipe as recipes
+    from sordino.cli.progress import Bar
     from sordino.compare import contest, page, playing, standing
     from sordino.compare.markdown import markdown
     from sordino.mechanisms import MECHANISMS
@@ -53,7 +53,7 @@ def compare(
     wanted = list(MECHANISMS) if everyone or all_claimed else list(contenders or [])
     field = contest.contenders(_some(wanted), common, _own(for_ or []), printed)
     trials = contest.trials(field, _budgets(epsilon), seeds, out)
-    with Progress(quiet=as_json or not sys.stderr.isatty()) as progress:
+    with Bar(quiet=as_json) as progress:
         failed = playing.play_all(trials, jobs, progress.show)
     results = [standing.result(trial) for trial in trials if trial.folder not in failed]
     panels, top = standing.standings(results), standing.ceiling(results)
@@ -128,25 +128,3 @@ def _show(
     for label, reason in failed.items():
         console.print(f"[yellow]{label} could not be played:[/] {reason}")
     console.print(f"[bold]{target}[/]")
-
-
-class Progress:
-    """Rounds played over all runs, and the time that is left."""
-
-    def __init__(self, quiet: bool) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("rounds"), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=Console(stderr=True), disable=quiet)
-        self._task = self._bar.add_task("rounds", total=None)
-
-    def __enter__(self) -> Progress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def show(self, done: int, total: int) -> None:
-        """Moves the bar."""
-        self._bar.update(self._task, completed=done, total=total)

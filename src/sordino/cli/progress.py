@@ -1,10 +1,11 @@
-"""A progress bar for rounds: round, accuracy, and ε spent."""
+"""Progress bars, on stderr: how far something is, and for a run its accuracy and the ε spent."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -12,24 +13,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from sordino.recipe import Recipe
 
 
-class RoundProgress:
-    """Shows rounds as they are played, on stderr."""
+class Bar:
+    """A bar that is drawn while a block runs, and only for people who look.
 
-    def __init__(self, recipe: Recipe, quiet: bool) -> None:
-        self._budget = recipe.budget.epsilon
-        self._bar = Progress(
-            TextColumn("round"),
-            MofNCompleteColumn(),
-            BarColumn(),
-            TextColumn("accuracy {task.fields[accuracy]}"),
-            TextColumn("ε {task.fields[epsilon]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            disable=quiet,
-        )
-        self._task = self._bar.add_task("rounds", total=recipe.run.rounds, accuracy="…", epsilon="…")
+    Args:
+        quiet: draw nothing, as for machines that read the output.
+        words: what is counted.
+        bar: rich's own, where other columns are wanted.
+    """
 
-    def __enter__(self) -> RoundProgress:
+    def __init__(self, quiet: bool, words: str = "rounds", bar: Progress | None = None) -> None:
+        columns = (TextColumn("{task.description}"), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn())
+        self._bar = bar or Progress(*columns, console=Console(stderr=True))
+        self._bar.disable = quiet or not sys.stderr.isatty()
+        self._task = self._bar.add_task(words, total=None)
+
+    def __enter__(self) -> Self:
         self._bar.start()
         return self
 
@@ -38,7 +37,29 @@ class RoundProgress:
     ) -> None:
         self._bar.stop()
 
-    def show(self, metrics: Mapping[str, Any]) -> None:
+    def show(self, done: int, total: int, words: str | None = None) -> None:
+        """Moves the bar."""
+        self._bar.update(self._task, completed=done, total=total, description=words)
+
+
+class RoundProgress(Bar):
+    """Shows rounds as they are played."""
+
+    def __init__(self, recipe: Recipe, quiet: bool) -> None:
+        self._budget = recipe.budget.epsilon
+        bar = Progress(
+            TextColumn("round"),
+            MofNCompleteColumn(),
+            BarColumn(),
+            TextColumn("accuracy {task.fields[accuracy]}"),
+            TextColumn("ε {task.fields[epsilon]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        super().__init__(quiet, bar=bar)
+        self._bar.update(self._task, total=recipe.run.rounds, accuracy="…", epsilon="…")
+
+    def played(self, metrics: Mapping[str, Any]) -> None:
         """Moves the bar to the round of these metrics."""
         fields: dict[str, Any] = {"epsilon": self._spent(metrics.get("epsilon") or {})}
         if metrics.get("accuracy") is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -40,6 +39,7 @@ def reproduce(
 
     IDS are those of --list, or the beginning of one.
     """
+    from sordino.cli.progress import Bar
     from sordino.errors import SordinoError
     from sordino.reproduce import document, record
     from sordino.reproduce.bench import Bench
@@ -51,9 +51,7 @@ def reproduce(
     wanted = _wanted(ids or [], everything, exact, docs is not None)
     console, found, failed = Console(stderr=True, soft_wrap=True, highlight=False), [], {}
     for id_ in wanted:
-        from sordino.cli.compare import Progress
-
-        with Progress(quiet=as_json or not sys.stderr.isatty()) as progress:
+        with Bar(quiet=as_json) as progress:
             bench = Bench(out / "runs", quick, jobs, seeds, progress.show)
             try:
                 found.append(record.run(EXPERIMENTS[id_], bench, out))

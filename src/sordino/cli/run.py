@@ -40,8 +40,8 @@ def run(
     chosen = recipes.read(recipe, settings)
     folder = out or fresh_folder(chosen)
     try:
-        with RoundProgress(chosen, quiet=as_json or not sys.stderr.isatty()) as progress:
-            outcome = train(chosen, out=folder, resume=resume, watcher=progress.show)
+        with RoundProgress(chosen, quiet=as_json) as progress:
+            outcome = train(chosen, out=folder, resume=resume, watcher=progress.played)
     except KeyboardInterrupt:
         if (folder / "run.json").exists():
             print(f"stopped; `sordino run --out {folder} --resume` goes on where it ended", file=sys.stderr)
