@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import groupby
 
+import numpy as np
+
 from sordino.report.chart import Axis, Chart, Rule, Series
 from sordino.reproduce.bench import BY_CHANCE, UNBOUND, Bench, Runs, printed_rules
 from sordino.reproduce.experiment import Experiment, Finding
@@ -41,7 +43,7 @@ def fig4(bench: Bench) -> Finding:
     charts = []
     for name in bench.size(tuple(DATA), ("MNIST",)):
         length = f"run.rounds={bench.size(50, 2)}"
-        runs = bench.play({label: [*plan, length] for label, plan in _four(name, bench).items()}, seeds=1)
+        runs = bench.play({label: [*plan, length] for label, plan in _four(name, bench).items()})
         end = {label: found.last()[0] for label, found in runs.items()}
         shown = ", ".join(f"{label}: {100 * value:.1f} %" for label, value in end.items())
         order = end["no privacy"] >= end["A-DPFL"] > end["CL-FL"] > end["DPFL"]
@@ -57,7 +59,7 @@ def table2(bench: Bench) -> Finding:
     charts = []
     for name, values in printed.items():
         rounds = _rounds(name, bench)
-        runs = bench.play({"skewed": _ours(name, bench), "IID": [*_scene(name, bench), *PRIVATE, CLIP[name]]}, seeds=1)
+        runs = bench.play({"skewed": _ours(name, bench), "IID": [*_scene(name, bench), *PRIVATE, CLIP[name]]})
         for label, value in zip(runs, values, strict=True):
             lines.append(accuracy(f"{name}, {label}, {rounds} of 50 rounds", value, *runs[label].last()))
         better = runs["IID"].last()[0] > runs["skewed"].last()[0]
@@ -69,32 +71,32 @@ def table2(bench: Bench) -> Finding:
 
 def fig5(bench: Bench) -> Finding:
     """Fig. 5: how the noise scale falls on MNIST."""
-    view = bench.play({"": _ours("MNIST", bench)}, seeds=1)[""].views[0]
-    rounds = [line["round"] for line in view.rounds]
+    views = bench.play({"": _ours("MNIST", bench)})[""].views
+    rounds = list(range(1, _rounds("MNIST", bench) + 1))
     # what a round records is the next round's noise: the first round has the first noise
-    sigma = [1.0, *(line["knobs"]["noise_multiplier"] for line in view.rounds)][: len(rounds)]
-    held = [len(list(group)) for _, group in groupby(sigma)]
-    lines = _holding(held)
+    sigmas = [[1.0, *(line["knobs"]["noise_multiplier"] for line in view.rounds)][: len(rounds)] for view in views]
+    lines = _holding([[len(list(group)) for _, group in groupby(sigma)] for sigma in sigmas])
     steps = [1.0] * 20 + [0.7] * 4 + [0.49] * 4 + [0.343] * 7
-    series = (
-        Series("ours", rounds, sigma, "step", 0),
-        Series("printed, as far as it is told", list(range(1, 36)), steps, "step", 1, dashed=True),
-    )
+    printed = Series("printed, as far as it is told", list(range(1, 36)), steps, "step", 7, dashed=True)
+    ours = [Series(f"ours, seed {seed}", rounds, sigma, "step", seed) for seed, sigma in enumerate(sigmas)]
     note = "σ is multiplied by 0.7 whenever accuracy rises by no more than α."
-    chart = Chart("adpfl-fig5", "A-DPFL, Fig. 5: noise scale", note, Axis("round"), Axis("σ"), series)
+    chart = Chart("adpfl-fig5", "A-DPFL, Fig. 5: noise scale", note, Axis("round"), Axis("σ"), (*ours, printed))
     return Finding(tuple(lines), (chart,))
 
 
-def _holding(held: list[int]) -> list[Line]:
-    """Judges for how many rounds each noise was held; the last one is cut off by the end of the run."""
-    shown = f"{', '.join(map(str, held))} (the last one ended with the run)"
-    if len(held) < 2:
-        return [statement("rounds at σ = 1", "20", shown, False, "the run ends before the noise is first lowered")]
+def _holding(held: list[list[int]]) -> list[Line]:
+    """Judges for how many rounds each noise was held, seed by seed; the last one is cut off by the end of the run."""
+    shown = "; ".join(", ".join(map(str, one)) for one in held) + " (the last one ended with the run)"
+    ended = [one[:-1] for one in held]
+    if not all(ended):
+        return [statement("rounds at σ = 1", "20", shown, False, "a run ends before the noise is first lowered")]
+    told = list(zip((20, 4, 4, 7), zip(*ended, strict=False), strict=False))
     lines = [
-        number(f"rounds at σ = {0.7**n:.2g}", value, found, 0, 1)
-        for n, (value, found) in enumerate(zip((20, 4, 4, 7), held[:-1], strict=False))
+        number(f"rounds at σ = {0.7**n:.2g}", value, float(np.mean(found)), 0, 1, spread=float(np.std(found)))
+        for n, (value, found) in enumerate(told)
     ]
-    return [*lines, statement("holding times", "gradually shortened", shown, held[0] == max(held[:-1]))]
+    longest = all(one[0] == max(one) for one in ended)
+    return [*lines, statement("holding times", "gradually shortened", shown, longest)]
 
 
 def fig6(bench: Bench) -> Finding:
@@ -102,7 +104,7 @@ def fig6(bench: Bench) -> Finding:
     factors = bench.size((0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9), (0.3, 0.7))
     ours = [*_ours("MNIST", bench), f"run.rounds={bench.size(50, 2)}"]
     plans = {f"k = {k:g}": [*ours, f"mechanism.factor={k}"] for k in factors}
-    runs = bench.play(plans, seeds=1)
+    runs = bench.play(plans)
     end = [found.last()[0] for found in runs.values()]
     shown = ", ".join(f"{name}: {100 * value:.1f} %" for name, value in zip(runs, end, strict=True))
     why = "the run ends before the noise is first lowered, so k has no effect yet" if len(set(end)) == 1 else ""

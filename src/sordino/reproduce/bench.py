@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -51,6 +51,10 @@ class Runs:
             [pick(_known(line[field]) for line in view.rounds if line.get(field) is not None) for view in self.views]
         )
 
+    def until(self, round_: int) -> Runs:
+        """Returns the runs as they stood after some round: where noise is not planned for the end, a run so long."""
+        return Runs(tuple(replace(view, rounds=view.rounds[:round_]) for view in self.views))
+
     def rounds(self) -> float:
         """Returns the mean number of rounds that were played."""
         return float(np.mean([len(view.rounds) for view in self.views]))
@@ -81,18 +85,21 @@ class Bench:
         """Returns the full or the quick value of a setting."""
         return quick if self.quick else full
 
-    def play(self, plans: Mapping[str, Sequence[str]], seeds: int = 3) -> dict[str, Runs]:
+    @property
+    def repeats(self) -> int:
+        """How many seeds each run has."""
+        return self.seeds or self.size(3, 1)
+
+    def play(self, plans: Mapping[str, Sequence[str]]) -> dict[str, Runs]:
         """Plays recipes, each given by its settings, and returns their runs by name.
 
         Args:
             plans: `section.field=value` settings by name.
-            seeds: how many seeds a full run has; a quick one has one, and `--seeds` overrules both.
 
         Raises:
             SordinoError: a run cannot be played; the sentence says why.
         """
-        count = self.seeds or (1 if self.quick else seeds)
-        jobs = {name: [self._job(settings, seed) for seed in range(count)] for name, settings in plans.items()}
+        jobs = {name: [self._job(settings, seed) for seed in range(self.repeats)] for name, settings in plans.items()}
         once = {job.folder: job for group in jobs.values() for job in group}
         failed = play_all(list(once.values()), self.jobs, self.watcher)
         if failed:

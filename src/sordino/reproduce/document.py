@@ -18,7 +18,7 @@ was taken is listed under *Chosen*. Statements without a number (“accuracy fal
 `equal`: the same to the printed digits, or the statement holds. `close`: within the tolerance that is stated.
 `differs`: neither. `not reproducible as printed`: it cannot follow from what is printed, for the reason that is given.
 `quick` runs have one seed and fewer rounds, so a number that `differs` there may yet be reached, and one that is
-`close` is so after fewer rounds than the paper's; `full` runs have the paper's rounds and several seeds.
+`close` is so after fewer rounds than the paper's; `full` runs have the paper's rounds and as many seeds as they say.
 
     sordino reproduce --all --quick --docs docs     # this page; one id or the beginning of some, --full, --seeds N
 """
@@ -86,10 +86,8 @@ def _section(record: Record, experiment: Experiment) -> str:
 
 def _how(record: Record, experiment: Experiment) -> str:
     """Returns how big the experiment was run."""
-    seeds = "" if record.seeds is None else f" {record.seeds} seeds."
-    return {"exact": "No training.", "full": f"Full.{seeds}", "quick": f"Quick: {experiment.shorter}.{seeds}"}[
-        record.scale
-    ]
+    whole = experiment.whole or ("one seed" if record.seeds == 1 else f"{record.seeds} seeds")
+    return {"exact": "No training.", "full": f"Full: {whole}.", "quick": f"Quick: {experiment.shorter}."}[record.scale]
 
 
 def _cell(text: str) -> str:

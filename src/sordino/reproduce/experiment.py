@@ -51,6 +51,8 @@ class Experiment:
     """What may lie behind a value that differs, where nothing better is known."""
     shorter: str = "one seed"
     """What the quick form leaves out."""
+    whole: str = ""
+    """How big the full form is, where seeds do not tell."""
 
     def explained(self, line: Line, quick: bool) -> Line:
         """Returns the line with a reason, if it differs: its own, else what a quick run leaves out, and the doubt."""

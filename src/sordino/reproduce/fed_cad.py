@@ -193,10 +193,18 @@ def _curves(key: str, title: str, runs: dict[str, Runs]) -> Chart:
 
 
 def _experiment(
-    id_: str, place: str, title: str, find: Callable[[Bench], Finding], shorter: str, *more: str, silent: int = 3
+    id_: str,
+    place: str,
+    title: str,
+    find: Callable[[Bench], Finding],
+    shorter: str,
+    *more: str,
+    silent: int = 3,
+    whole: str = "",
 ) -> Experiment:
     doubt = "the sizes of the network's layers are not stated, and decide how far updates and noise reach"
-    return Experiment(id_, FED_CAD, place, title, find, choices=(*SHARED[:silent], *more), doubt=doubt, shorter=shorter)
+    choices = (*SHARED[:silent], *more)
+    return Experiment(id_, FED_CAD, place, title, find, "training", choices, doubt, shorter, whole)
 
 
 COUNTS = "The numbers of participants are not stated: 10, 30 and 50."
@@ -210,6 +218,7 @@ EXPERIMENTS = (
         fig1,
         "MNIST alone, 4 of 50 rounds",
         silent=1,
+        whole="one seed",
     ),
     _experiment("cad-fig2", "Fig. 2, §VII-B", "The obsolete factor γ", fig2, HALF),
     _experiment("cad-fig3", "Fig. 3, §VII-C", "Noise scale on MNIST", fig3, f"{HALF}, without σ = 0.5"),

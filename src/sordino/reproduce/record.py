@@ -25,7 +25,7 @@ class Record:
     id: str
     scale: str
     """`full`, `quick` or `exact`."""
-    seeds: int | None
+    seeds: int
     seconds: float
     version: str
     lines: tuple[Line, ...]
@@ -52,7 +52,7 @@ def run(experiment: Experiment, bench: Bench, out: Path) -> Record:
     record = Record(
         experiment.id,
         experiment.kind if experiment.kind == "exact" else bench.size("full", "quick"),
-        bench.seeds,
+        bench.repeats,
         time.perf_counter() - began,
         __version__,
         tuple(experiment.explained(line, bench.quick) for line in found.lines),

@@ -8,6 +8,7 @@ import numpy as np
 
 from sordino.account.published import xue_delta, xue_participations
 from sordino.report.chart import Axis, Boxes, Chart, Series
+from sordino.report.reading import RunView
 from sordino.reproduce.bench import BY_CHANCE, Bench, Runs
 from sordino.reproduce.experiment import Finding
 from sordino.reproduce.line import Line, accuracy, impossible, points, statement
@@ -37,10 +38,9 @@ def fig2(bench: Bench) -> Finding:
     for optimizer in bench.size(tuple(NAMES), ("sgd", "rmsprop")):
         quiet = ["mechanism.sensitivity_divisor=1e9", "mechanism.noise_multiplier=26", "run.notes=true"]
         plan = [*MNIST, *client(optimizer, 16), *OURS, *quiet, f"run.rounds={rounds}"]
-        notes = bench.play({"": plan}, seeds=1)[""].views[0].notes
-        before, after, when = notes["original"][:, 0], notes["truncated"][:, 0], notes["round"]
-        spread = before[:, 3] - before[:, 1]
-        moved = float(np.abs(after[:, 1:4] - before[:, 1:4]).max(1).max() / spread.mean())
+        told = [_told(view) for view in bench.play({"": plan})[""].views]
+        when, before, after = told[0]
+        moved = max(_moved(one[1], one[2]) for one in told)
         lines.append(
             statement(
                 NAMES[optimizer],
@@ -185,6 +185,17 @@ def _curves(key: str, title: str, runs: Mapping[str, Runs]) -> Chart:
     axis = Axis("test accuracy", percent=True, range=(0.0, 1.0))
     note = "Ours, in both readings of the noise."
     return Chart(key, title, note, Axis("round"), axis, series, (BY_CHANCE,), wide=True)
+
+
+def _told(view: RunView) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns rounds, and the five numbers of one client's parameters before and after truncation."""
+    return view.notes["round"], view.notes["original"][:, 0], view.notes["truncated"][:, 0]
+
+
+def _moved(before: np.ndarray, after: np.ndarray) -> float:
+    """Returns how far truncation moves a quartile at most, in interquartile ranges."""
+    spread = before[:, 3] - before[:, 1]
+    return float(np.abs(after[:, 1:4] - before[:, 1:4]).max() / spread.mean())
 
 
 def _boxes(key: str, title: str, when: np.ndarray, before: np.ndarray, after: np.ndarray) -> Chart:

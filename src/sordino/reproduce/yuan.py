@@ -40,9 +40,9 @@ def table2(bench: Bench) -> Finding:
         shown = ", ".join(f"{sigma:.6f} (M = {m})" for m, sigma in found.items())
         why = f"the row is 0.003749·√ϑ = {0.003749 * theta**0.5:.6f}, which Eq. (8) gives for no M"
         lines.append(impossible(f"σ at ϑ = {theta:g}", f"{printed:.6f}", shown, why))
-    runs = bench.play({f"{theta:g}": geometric(theta, 17) for theta in THETAS}, seeds=5)
+    runs = bench.play({f"{theta:g}": geometric(theta, 17) for theta in THETAS})
     told = bench.play(
-        {f"{t:g}": [*geometric(t, 17), f"mechanism.noise_multiplier={TABLE[t] / 5}", UNBOUND] for t in THETAS}, seeds=5
+        {f"{t:g}": [*geometric(t, 17), f"mechanism.noise_multiplier={TABLE[t] / 5}", UNBOUND] for t in THETAS}
     )
     for theta, printed in LEAST.items():
         mean, spread = runs[f"{theta:g}"].last("loss")
@@ -62,7 +62,7 @@ def fig2(bench: Bench) -> Finding:
     """Fig. 2: loss and accuracy by aggregation, M = 30."""
     plans = {f"ϑ = {theta:g}": geometric(theta, 30) for theta in THETAS}
     laplace = [*MLP, "mechanism.name=laplace", "mechanism.clip_norm=5.0", "budget.epsilon=10", "run.rounds=30"]
-    runs = bench.play(plans | {"Laplace": laplace}, seeds=5)
+    runs = bench.play(plans | {"Laplace": laplace})
     least = [_best_round(runs[name]) for name in plans]
     grown = runs["ϑ = 1.1"].last("loss")[0] - runs["ϑ = 1.1"].best("loss")[0]
     worst = min(runs[name].last()[0] for name in plans)
@@ -129,7 +129,7 @@ def fig5(bench: Bench) -> Finding:
 def fig6(bench: Bench) -> Finding:
     """Fig. 6: loss and accuracy under online refinement."""
     runs = _refined(bench)
-    fixed = bench.play({f"{t:g}": [*geometric(t, 30), "data.public_fraction=0.1"] for t in THETAS}, seeds=5)
+    fixed = bench.play({f"{t:g}": [*geometric(t, 30), "data.public_fraction=0.1"] for t in THETAS})
     lines: list[Line] = []
     for shrink, printed in ((0.8, 1.05), (0.9, 1.1)):
         end = {t: runs[f"α_d = {shrink:g}, ϑ = {t:g}"].last("loss")[0] for t in THETAS}
@@ -148,18 +148,18 @@ def fig6(bench: Bench) -> Finding:
 
 
 def over(
-    bench: Bench, grid: Sequence[int], theta: float, epsilon: float = 10.0, scene: Sequence[str] = MLP, seeds: int = 5
+    bench: Bench, grid: Sequence[int], theta: float, epsilon: float = 10.0, scene: Sequence[str] = MLP
 ) -> dict[int, Runs]:
     """Plays one run for each M, whose noise is calibrated for it."""
-    runs = bench.play({str(m): geometric(theta, m, epsilon, scene) for m in grid}, seeds)
+    runs = bench.play({str(m): geometric(theta, m, epsilon, scene) for m in grid})
     return {m: runs[str(m)] for m in grid}
 
 
-def silent(bench: Bench, grid: Sequence[int], scene: Sequence[str], seeds: int = 1) -> dict[int, Runs]:
-    """Plays one run for each M, without noise."""
-    plans = {str(m): [*scene, "mechanism.name=fedavg", UNBOUND, f"run.rounds={m}"] for m in grid}
-    runs = bench.play(plans, seeds)
-    return {m: runs[str(m)] for m in grid}
+def silent(bench: Bench, grid: Sequence[int], scene: Sequence[str]) -> dict[int, Runs]:
+    """Plays one run without noise, which has every M on its way."""
+    longest = [*scene, "mechanism.name=fedavg", UNBOUND, f"run.rounds={max(grid)}"]
+    runs = bench.play({"": longest})[""]
+    return {m: runs.until(m) for m in grid}
 
 
 def best_count(name: str, printed: int, runs: Mapping[int, Runs]) -> Line:
@@ -220,7 +220,7 @@ def _refined(bench: Bench) -> dict[str, Runs]:
         for shrink in (0.8, 0.9)
         for theta in THETAS
     }  # fmt: skip
-    return bench.play(plans, seeds=5)
+    return bench.play(plans)
 
 
 def _best_round(runs: Runs) -> int:
