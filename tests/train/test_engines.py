@@ -10,6 +10,8 @@ from sordino.models.losses import cross_entropy, hinge, mse
 from sordino.train import engine as engines
 from sordino.train.layers.known import known_layers
 from sordino.train.layers.linear import Linear
+from sordino.train.layers.plain import Relu
+from sordino.train.layers.pool import MaxPool2d
 from train.cohorts import Gated, cnn, gradient, mlp, weights
 
 
@@ -153,6 +155,27 @@ def test_pooling_equals_the_librarys_with_the_same_ties(options):
     error = torch.randn(y.shape, generator=generator)
     expected.backward(error.flatten(0, 1))
     torch.testing.assert_close(pool.backward(x, saved, error).flatten(0, 1), leaf.grad)
+
+
+@pytest.mark.parametrize("options", [{"stride": 1}, {}, {"stride": 3, "padding": 1}])
+def test_relu_after_pooling_is_the_same_as_before_it_to_the_last_bit(options):
+    generator = torch.Generator().manual_seed(0)
+    # few distinct values of both signs, so that there are ties above, at and below zero
+    x = torch.randint(-3, 3, (2, 3, 4, 11, 8), generator=generator).float()
+    leaf = x.flatten(0, 1).clone().requires_grad_()
+    expected = functional.max_pool2d(leaf.relu(), (3, 2), **options)
+    layers = known_layers(nn.Sequential(nn.ReLU(), nn.MaxPool2d((3, 2), **options), nn.MaxPool2d(1)))
+    assert [type(layer) for layer in layers] == [MaxPool2d, MaxPool2d, Relu]
+    y, saved = x, []
+    for layer in layers:
+        y, kept = layer.forward(x, y)
+        saved.append(kept)
+    assert torch.equal(y.flatten(0, 1), expected)
+    error = torch.randn(y.shape, generator=generator)
+    expected.backward(error.flatten(0, 1))
+    for layer, kept in zip(reversed(layers), reversed(saved), strict=True):
+        error = layer.backward(x, kept, error)
+    assert torch.equal(error.flatten(0, 1), leaf.grad)
 
 
 def test_known_layers_are_known_and_others_are_not():

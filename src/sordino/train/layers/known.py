@@ -39,7 +39,22 @@ def known_layers(model: nn.Module) -> list[Layer] | None:
         if layer is None and type(module) is not nn.Identity:
             return None
         layers += [] if layer is None else [layer]
-    return layers
+    return _pooled_first(layers)
+
+
+def _pooled_first(layers: list[Layer]) -> list[Layer]:
+    """Returns the layers with ReLU after max-pooling where it stood before it, and so has fewer entries to look at.
+
+    Outputs and gradients stay the same to the last bit: max(·, 0) is monotone, so that it commutes with maxima; where
+    the maximum of a window is positive its place is the same (the first one among equals), and elsewhere no gradient
+    passes in either order.
+    """
+    ordered = list(layers)
+    for place in range(1, len(ordered)):
+        before, after = ordered[place - 1], ordered[place]
+        if isinstance(before, Relu) and isinstance(after, MaxPool2d):
+            ordered[place - 1 : place + 1] = after, before
+    return ordered
 
 
 def _leaves(prefix: str, module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
