@@ -34,27 +34,34 @@ def lines(paper: str = "all") -> Iterator[Line]:
 
 def _baek() -> Iterator[Line]:
     where = "Baek et al., Table 2"
-    for dropout, row in _BAEK_TABLE.items():
+    for dropout, row in BAEK_TABLE.items():
         noise = (1 - dropout) ** 0.5
         event = PoissonSampledDpEvent(0.01, GaussianDpEvent(noise))
-        for rounds, printed in zip((1, 10, 100, 1000, 10_000, 100_000), row[:6], strict=True):
+        for rounds, printed in zip(BAEK_ROUNDS, row[:6], strict=True):
             epsilon = price({event: rounds}, "rdp-classic").epsilon(DELTA)
-            yield Line(where, f"ε after {rounds} rounds, {dropout:.0%} dropout (rdp-classic)", epsilon, printed, 3)
+            yield Line(where, f"ε after {counted(rounds)}, {dropout:.0%} dropout (rdp-classic)", epsilon, printed, 3)
         for budget, printed in zip((2, 4, 8), row[6:], strict=True):
             most = largest_rounds(budget, DELTA, lambda n, e=event: {e: n}, "rdp-classic")  # type: ignore[misc]
             yield Line(where, f"rounds below ε {budget}, {dropout:.0%} dropout (rdp-classic)", most, printed, 0)
-        for rounds in (1, 10, 100, 1000):
+        for rounds in BAEK_ROUNDS[:4]:
             epsilon = price({event: rounds}).epsilon(DELTA)
-            yield Line(where, f"ε after {rounds} rounds, {dropout:.0%} dropout (pld)", epsilon, None, 3)
+            yield Line(where, f"ε after {counted(rounds)}, {dropout:.0%} dropout (pld)", epsilon, None, 3)
 
 
-_BAEK_TABLE: Mapping[float, tuple[float, ...]] = MappingProxyType(
+BAEK_ROUNDS = (1, 10, 100, 1000, 10_000, 100_000)
+BAEK_TABLE: Mapping[float, tuple[float, ...]] = MappingProxyType(
     {
         0.0: (1.317, 1.414, 1.612, 2.538, 7.429, 28.552, 429, 2952, 11479),
         0.1: (1.467, 1.586, 1.822, 2.855, 8.212, 31.888, 216, 2348, 9520),
         0.3: (1.894, 2.089, 2.463, 3.867, 10.703, 42.623, 3, 1110, 5690),
     }
 )
+"""By dropout rate: ε after so many rounds, and the rounds below ε = 2, 4 and 8."""
+
+
+def counted(rounds: int) -> str:
+    """Returns a number of rounds in words."""
+    return f"{rounds:,} rounds" if rounds > 1 else "1 round"
 
 
 def _xue() -> Iterator[Line]:

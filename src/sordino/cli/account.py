@@ -100,6 +100,7 @@ def _records(history: History) -> list[dict[str, Any]]:
 def _reproduce(paper: str, as_json: bool) -> None:
     from dataclasses import asdict
 
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
@@ -112,7 +113,7 @@ def _reproduce(paper: str, as_json: bool) -> None:
     if as_json:
         print(json.dumps([asdict(line) for line in found]))
         return
-    table = Table("paper", "quantity", pad_edge=False)
+    table = Table("paper", "quantity", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("printed", justify="right")
     table.add_column("computed", justify="right")
     for line in found:

@@ -136,7 +136,7 @@ def _run(path: Path, shadows: int, attacked: int, pool: int, canaries: int, seed
     if js:
         print(json.dumps(found, indent=2))
         return
-    console, table = Console(highlight=False), Table("attack", "what it found", pad_edge=False)
+    console, table = Console(highlight=False), Table("attack", "what it found", box=SIMPLE_HEAD, pad_edge=False)
     for name, one in (found["canary_clients"] or {}).items():
         words = f"ε ≥ {one['lower_bound']:.3g}: {one['right']} of {one['guessed']} guesses right"
         table.add_row(f"canary clients, {name.replace('_', ' ')}", f"{words} (estimate {one['estimate']:.3g})")
@@ -173,7 +173,7 @@ def _inversion(
     if js:
         print(json.dumps({"mechanism": recipe.mechanism.name, "picture": str(path), "quality": quality}, indent=2))
         return
-    table = Table("attack", "upload", "PSNR (dB)", "SSIM", pad_edge=False)
+    table = Table("attack", "upload", "PSNR (dB)", "SSIM", box=SIMPLE_HEAD, pad_edge=False)
     for name, one in quality.items():
         attack, what = name.split("/")
         shown = {"dlg": "DLG", "idlg": "iDLG"}[attack]

@@ -80,13 +80,14 @@ def _show(about: dict[str, Any], lines: list[Line]) -> None:
 
 
 def _table(lines: list[Line]) -> Table:
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     from sordino.account.display import number
 
     first = lines[0]
     promise = f"{first.guarantee.unit} against the {first.guarantee.observer} ({first.guarantee.adjacency})"
-    table = Table(title=f"{promise}, by {first.accountant}", title_justify="left", pad_edge=False)
+    table = Table(title=f"{promise}, by {first.accountant}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     many = len({line.run for line in lines}) > 1
     for column in ("row", *(["run"] if many else []), "round", "paid by", "event"):
         table.add_column(column, overflow="fold")

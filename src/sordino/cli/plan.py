@@ -154,6 +154,7 @@ def _record(found: Plan, grid: list[Scenario]) -> dict[str, Any]:
 
 
 def _show(found: Plan, grid: list[Scenario]) -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
@@ -173,7 +174,12 @@ def _show(found: Plan, grid: list[Scenario]) -> None:
         if words:
             console.print(words)
     rounds = sorted({s.rounds or 0 for s in grid})
-    table = Table(title="noise on the released mean (signal to noise), by rdp", title_justify="left", pad_edge=False)
+    table = Table(
+        title="noise on the released mean (signal to noise), by rdp",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
     table.add_column("cohort", justify="right")
     for count in rounds:
         table.add_column(f"{count} rounds", justify="right")

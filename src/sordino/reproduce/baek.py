@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from sordino.account.accountant import price
 from sordino.account.calibrate import largest_rounds
+from sordino.account.reproduce import BAEK_ROUNDS, BAEK_TABLE, DELTA, counted
 from sordino.events import GaussianDpEvent, PoissonSampledDpEvent
 from sordino.report.chart import Axis, Chart, Series
 from sordino.reproduce.bench import UNBOUND, Bench, Runs, printed_rules
@@ -13,13 +14,6 @@ from sordino.reproduce.experiment import Experiment, Finding
 from sordino.reproduce.line import Line, accuracy, number, statement
 from sordino.reproduce.papers import BAEK
 
-DELTA = 1e-5
-ROUNDS = (1, 10, 100, 1000, 10_000, 100_000)
-TABLE = {
-    0.0: (1.317, 1.414, 1.612, 2.538, 7.429, 28.552, 429, 2952, 11479),
-    0.1: (1.467, 1.586, 1.822, 2.855, 8.212, 31.888, 216, 2348, 9520),
-    0.3: (1.894, 2.089, 2.463, 3.867, 10.703, 42.623, 3, 1110, 5690),
-}
 PERCENT = Axis("test accuracy", percent=True, range=(0.0, 1.0))
 
 ROBUST = [
@@ -57,12 +51,12 @@ def epsilon(multiplier: float, rounds: int, accountant: str = "rdp-classic") -> 
 def table2(bench: Bench) -> Finding:
     """Table 2: ε after some rounds, and rounds below some ε, by dropout rate. No training."""
     lines = []
-    for dropout, row in TABLE.items():
+    for dropout, row in BAEK_TABLE.items():
         kept = (1 - dropout) ** 0.5
         event = PoissonSampledDpEvent(0.01, GaussianDpEvent(kept))
-        for rounds, printed in zip(ROUNDS, row[:6], strict=True):
+        for rounds, printed in zip(BAEK_ROUNDS, row[:6], strict=True):
             found = price({event: rounds}, "rdp-classic").epsilon(DELTA)
-            lines.append(number(f"ε after {_counted(rounds)}, {dropout:.0%} dropout", printed, found, 3, 0.001))
+            lines.append(number(f"ε after {counted(rounds)}, {dropout:.0%} dropout", printed, found, 3, 0.001))
         for budget, printed in zip((2, 4, 8), row[6:], strict=True):
             most = largest_rounds(budget, DELTA, lambda n, e=event: {e: n}, "rdp-classic")  # type: ignore[misc]
             lines.append(number(f"rounds below ε = {budget}, {dropout:.0%} dropout", printed, most, 0, 1))
@@ -70,13 +64,9 @@ def table2(bench: Bench) -> Finding:
     return Finding(tuple(lines), (_table2_chart(),), (remark,))
 
 
-def _counted(rounds: int) -> str:
-    return f"{rounds:,} rounds" if rounds > 1 else "1 round"
-
-
 def _table2_chart() -> Chart:
-    rounds, series = ROUNDS[:4], []
-    for color, (dropout, row) in enumerate(TABLE.items()):
+    rounds, series = BAEK_ROUNDS[:4], []
+    for color, (dropout, row) in enumerate(BAEK_TABLE.items()):
         kept = (1 - dropout) ** 0.5
         tight = [epsilon(kept, n, "pld") for n in rounds]
         series.append(Series(f"printed, {dropout:.0%} dropout", rounds, row[:4], "dots", color))
