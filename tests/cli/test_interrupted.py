@@ -19,9 +19,9 @@ from sordino.store import ClientStore
 STATEFUL = ("--set", "mechanism.name=fed_cad", "--set", "run.rounds=3")
 
 
-def sordino(*arguments, cwd, **more):
+def sordino(*arguments, cwd, command="run", **more):
     return subprocess.Popen(
-        [sys.executable, "-m", "sordino", "run", *arguments],
+        [sys.executable, "-m", "sordino", command, *arguments],
         cwd=cwd,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -40,6 +40,31 @@ def test_stopped_from_the_keyboard_it_names_the_folder_and_the_way_on(tmp_path):
     assert (child.returncode, told) == (130, "")
     assert complaint.strip() == f"stopped; `sordino run --out runs/{folder.name} --resume` goes on where it ended"
     assert (folder / "checkpoint.safetensors").exists()
+
+
+def nobody_is_left(group, seconds=20):
+    """Returns whether all processes of a group have ended, or do so soon."""
+    for _ in range(20 * seconds):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_comparison_that_is_stopped_ends_all_its_runs_and_says_how_to_go_on(tmp_path):
+    """As from a terminal, which interrupts the processes of the runs too; there are more runs than processes."""
+    long = ("--set", "run.rounds=20000", "--set", "mechanism.noise_multiplier=9999", "--seeds", "2", "--jobs", "2")
+    child = sordino("dp_fedavg", "fed_ldp", *long, cwd=tmp_path, command="compare", start_new_session=True)
+    while child.poll() is None and len(list(tmp_path.glob("comparison/**/metrics.jsonl"))) < 2:
+        time.sleep(0.05)
+    os.killpg(child.pid, signal.SIGINT)
+    told, complaint = child.communicate(timeout=60)
+    assert (child.returncode, told) == (130, "")
+    assert complaint.strip() == "stopped; the same command goes on where it ended"
+    assert nobody_is_left(child.pid)
+    assert len(list(tmp_path.glob("comparison/**/metrics.jsonl"))) == 2
 
 
 def test_a_full_disk_is_one_sentence_and_the_run_goes_on_later(tmp_path):

@@ -105,6 +105,14 @@ def test_every_mechanism_can_be_compared(option: str, tmp_path: Path) -> None:
         assert all(row["claimed_epsilon"] is not None for row in printed.values())
 
 
+def test_where_nothing_can_be_played_the_reason_is_told(tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(compare)
+    arguments = ["geometric", "--set", "run.rounds=1", "--for", "geometric:mechanism.refine=true", "--jobs", "1"]
+    with pytest.raises(RecipeError, match=r"nothing could be played: mechanism\.refine"):
+        CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "new" / "folder")], catch_exceptions=False)
+
+
 def test_nothing_to_compare_is_refused() -> None:
     app = typer.Typer()
     app.command()(compare)

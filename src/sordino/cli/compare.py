@@ -43,9 +43,10 @@ def compare(
     CONTENDERS are mechanisms by name, or recipes (TOML).
     """
     from sordino import recipe as recipes
-    from sordino.cli.progress import Bar
+    from sordino.cli.progress import Bar, going_on
     from sordino.compare import contest, page, playing, standing
     from sordino.compare.markdown import markdown
+    from sordino.errors import RecipeError
     from sordino.mechanisms import MECHANISMS
 
     printed = claimed or all_claimed
@@ -53,11 +54,14 @@ def compare(
     wanted = list(MECHANISMS) if everyone or all_claimed else list(contenders or [])
     field = contest.contenders(_some(wanted), common, _own(for_ or []), printed)
     trials = contest.trials(field, _budgets(epsilon), seeds, out)
-    with Bar(quiet=as_json) as progress:
+    out.mkdir(parents=True, exist_ok=True)
+    with going_on("the same command goes on where it ended"), Bar(quiet=as_json) as progress:
         failed = playing.play_all(trials, jobs, progress.show)
+    reasons = _reasons(trials, failed)
+    if len(failed) == len(trials):
+        raise RecipeError(f"nothing could be played: {next(iter(reasons.values()))}")
     results = [standing.result(trial) for trial in trials if trial.folder not in failed]
     panels, top = standing.standings(results), standing.ceiling(results)
-    reasons = _reasons(trials, failed)
     told = page.to_json(panels, top, reasons, printed)
     (out / "comparison.json").write_text(json.dumps(told, indent=2) + "\n")
     (out / "comparison.md").write_text(markdown(panels, results, top, reasons, "plots"))

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sordino.recipe import Recipe
+
+
+@contextmanager
+def going_on(words: str) -> Iterator[None]:
+    """Ends the command on Ctrl-C, and says how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"stopped; {words}", file=sys.stderr)
+        raise typer.Exit(130) from None
 
 
 class Bar:

@@ -39,7 +39,7 @@ def reproduce(
 
     IDS are those of --list, or the beginning of one.
     """
-    from sordino.cli.progress import Bar
+    from sordino.cli.progress import Bar, going_on
     from sordino.errors import SordinoError
     from sordino.reproduce import document, record
     from sordino.reproduce.bench import Bench
@@ -51,21 +51,22 @@ def reproduce(
     wanted = _wanted(ids or [], everything, exact, docs is not None)
     console, found, failed = Console(stderr=True, soft_wrap=True, highlight=False), [], {}
     for id_ in wanted:
-        with Bar(quiet=as_json) as progress:
+        with going_on("the same command goes on where it ended"), Bar(quiet=as_json) as progress:
             bench = Bench(out / "runs", quick, jobs, seeds, progress.show)
             try:
                 found.append(record.run(EXPERIMENTS[id_], bench, out))
             except SordinoError as error:
                 failed[id_] = str(error)
-        if not as_json:
-            _show(found[-1]) if id_ not in failed else console.print(f"[red]{id_}:[/] {escape(failed[id_])}")
+        if not as_json and id_ not in failed:
+            _show(found[-1])
     if docs is not None:
         kept = [record.read(out / f"{id_}.json") for id_ in EXPERIMENTS if (out / f"{id_}.json").exists()]
         console.print(f"[bold]{document.write(docs, kept, EXPERIMENTS, out / 'pictures')}[/]")
     if as_json:
         print(json.dumps([one.to_json() for one in found], ensure_ascii=False))
     if failed:
-        raise SordinoError(f"{len(failed)} of {len(wanted)} could not be run: {', '.join(failed)}")
+        told = "; ".join(f"{id_}: {reason}" for id_, reason in failed.items())
+        raise SordinoError(f"{len(failed)} of {len(wanted)} could not be run: {told}")
 
 
 def _wanted(ids: Sequence[str], everything: bool, exact: bool, none_is_fine: bool) -> list[str]:

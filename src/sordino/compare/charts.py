@@ -99,13 +99,20 @@ def _paths(results: Sequence[Result]) -> tuple[list[int], np.ndarray]:
 
 def _claims(kind: Class, rows: Sequence[Standing]) -> Chart:
     budgets = {row.epsilon for row in rows}
-    names = [row.contender.label + (f", ε {row.epsilon:g}" if len(budgets) > 1 else "") for row in rows]
-    told = [value for row in rows for value in (row.claimed, row.certified) if value]
+    claiming = [row for row in rows if row.claimed is not None]
+    names = [_named(row, len(budgets) > 1) for row in claiming]
+    told = [value for row in claiming for value in (row.claimed, row.certified) if value]
     far_apart = bool(told) and max(told) > 20 * min(told)
     series = (
-        Series("claimed", names, [row.claimed for row in rows], "bars", 4),
-        Series("certified", names, [row.certified for row in rows], "bars", 1),
+        Series("claimed", names, [row.claimed for row in claiming], "bars", 4),
+        Series("certified", names, [row.certified for row in claiming], "bars", 1),
     )
-    note = "What the paper's formula says beside what is proved for the code that ran; no bar: nothing is proved."
-    title = "Claimed and certified ε (no bar: no claim, or no proof)"
+    note = "What the paper's formula says, beside what is proved for the code that ran (∞: nothing is)."
+    title = "Claimed and certified ε"
     return Chart(key(kind, "claims"), title, note, Axis("", categories=True), Axis("ε", log=far_apart), series)
+
+
+def _named(row: Standing, budgets: bool) -> str:
+    """Returns a contender's name, with its budget where there are several, and with what no bar could show."""
+    parts = [row.contender.label, f"ε {row.epsilon:g}" if budgets else "", "" if row.certified else "certified: ∞"]
+    return ", ".join(part for part in parts if part)

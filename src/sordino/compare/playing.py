@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Protocol
 
@@ -52,9 +53,13 @@ def play_all(trials: Sequence[Trial], jobs: int, watcher: Watcher) -> dict[Path,
 def _play_apart(
     waiting: Sequence[Trial], trials: Sequence[Trial], jobs: int, watcher: Watcher, failed: dict[Path, str]
 ) -> None:
-    """Plays trials in processes of their own, several at once."""
+    """Plays trials in processes of their own, several at once.
+
+    **Edge cases**: an interrupt ends all of them. It is this process that does so: were they interrupted themselves,
+    they would go on with the next trials. A run that is ended so goes on where it was, like one that crashed.
+    """
     total = sum(trial.recipe.run.rounds for trial in trials)
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _leave_interrupts) as pool:
         running = {pool.submit(_play_on_one_core, trial.recipe, trial.folder): trial for trial in waiting}
         try:
             while running:
@@ -64,7 +69,13 @@ def _play_apart(
                 time.sleep(_LOOK if running else 0)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for process in active_children():
+                process.terminate()
             raise
+
+
+def _leave_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def play(recipe: Recipe, folder: Path) -> str | None:
