@@ -53,13 +53,14 @@ def nobody_is_left(group, seconds=20):
     return False
 
 
-def test_a_comparison_that_is_stopped_ends_all_its_runs_and_says_how_to_go_on(tmp_path):
-    """As from a terminal, which interrupts the processes of the runs too; there are more runs than processes."""
+@pytest.mark.parametrize("stop", [lambda pid: os.killpg(pid, signal.SIGINT), lambda pid: os.kill(pid, signal.SIGTERM)])
+def test_a_comparison_that_is_stopped_ends_all_its_runs_and_says_how_to_go_on(tmp_path, stop):
+    """From a terminal, which interrupts the processes of the runs too, or by `kill`; more runs wait than are played."""
     long = ("--set", "run.rounds=20000", "--set", "mechanism.noise_multiplier=9999", "--seeds", "2", "--jobs", "2")
     child = sordino("dp_fedavg", "fed_ldp", *long, cwd=tmp_path, command="compare", start_new_session=True)
     while child.poll() is None and len(list(tmp_path.glob("comparison/**/metrics.jsonl"))) < 2:
         time.sleep(0.05)
-    os.killpg(child.pid, signal.SIGINT)
+    stop(child.pid)
     told, complaint = child.communicate(timeout=60)
     assert (child.returncode, told) == (130, "")
     assert complaint.strip() == "stopped; the same command goes on where it ended"

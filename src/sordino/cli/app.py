@@ -5,6 +5,7 @@ Commands import what they need when they run, so that `sordino account` never wa
 
 from __future__ import annotations
 
+import signal
 import sys
 from importlib import import_module
 from typing import Any
@@ -46,8 +47,12 @@ def _register() -> None:
 
 
 def main() -> None:
-    """Runs the command line; every foreseen error is one sentence on stderr and exit code 2."""
+    """Runs the command line; every foreseen error is one sentence on stderr and exit code 2.
+
+    Being asked to end (`kill`) is the same as Ctrl-C, so that nobody leaves processes behind.
+    """
     _register()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app()
     except SordinoError as error:
