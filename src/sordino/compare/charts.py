@@ -15,10 +15,11 @@ from sordino.report.reading import read
 def charts(kind: Class, rows: Sequence[Standing], results: Sequence[Result], top: float | None) -> list[Chart]:
     """Returns the charts of one class."""
     colors = colors_of(rows)
-    drawn = [
-        _tradeoff(kind, rows, colors, top) if len({row.epsilon for row in rows}) > 1 else _bars(kind, rows, top),
-        _by_round(kind, results, colors),
-    ]
+    drawn = [_by_round(kind, results, colors)]
+    if len({row.epsilon for row in rows}) > 1:
+        drawn.insert(0, _tradeoff(kind, rows, colors, top))
+    elif len(rows) > 1:
+        drawn.insert(0, _scored(kind, rows, colors, top))
     if any(row.claimed is not None for row in rows):
         drawn.append(_claims(kind, rows))
     return [chart for chart in drawn if chart.series]
@@ -57,14 +58,14 @@ def _tradeoff(kind: Class, rows: Sequence[Standing], colors: Mapping[str, int], 
     return Chart(key(kind, "tradeoff"), "Accuracy against ε", note, *axes, tuple(series), _ceiling(top))
 
 
-def _bars(kind: Class, rows: Sequence[Standing], top: float | None) -> Chart:
-    ranked = sorted(rows, key=lambda row: row.rank)
-    y = [row.mean for row in ranked]
-    low, high = [r.mean - r.spread for r in ranked], [r.mean + r.spread for r in ranked]
-    series = Series("score", [row.contender.label for row in ranked], y, "bars", 0, low=low, high=high)
+def _scored(kind: Class, rows: Sequence[Standing], colors: Mapping[str, int], top: float | None) -> Chart:
+    series = []
+    for row in sorted(rows, key=lambda row: row.rank):
+        label, low, high = row.contender.label, [row.mean - row.spread], [row.mean + row.spread]
+        series.append(Series(label, [label], [row.mean], "dots", colors[label], low=low, high=high))
     note = f"Mean over seeds after the last round at ε = {rows[0].epsilon:g}; whiskers are one standard deviation."
     axes = Axis("", categories=True), _scores(rows)
-    return Chart(key(kind, "scores"), "Final score", note, *axes, (series,), _ceiling(top))
+    return Chart(key(kind, "scores"), "Final score", note, *axes, tuple(series), _ceiling(top))
 
 
 def _by_round(kind: Class, results: Sequence[Result], colors: Mapping[str, int]) -> Chart:

@@ -47,7 +47,7 @@ def verdict(row: Standing) -> str:
     if row.rank == 1:
         return "best mean"
     if row.p_value is None:
-        return "one seed: no test"
+        return "no test: too few seeds"
     return f"worse (p = {row.p_value:.2g})" if row.p_value < SIGNIFICANT else f"may be chance (p = {row.p_value:.2g})"
 
 

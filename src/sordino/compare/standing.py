@@ -14,6 +14,10 @@ from sordino.compare.contest import CEILING, Class, Contender, Trial
 from sordino.report.reading import RunView, read
 
 SIGNIFICANT = 0.05
+FEWEST = 3
+"""Seeds below which nothing is tested."""
+ALIKE = 1e-9
+"""Differences that are no further apart are the same but for rounding."""
 
 
 @dataclass(frozen=True)
@@ -145,17 +149,17 @@ def against_leader(scores: Sequence[Mapping[int, float]]) -> list[float | None]:
     """Returns p-values of paired t-tests of the first against each other one, with Holm's correction.
 
     Seeds are shared, so differences seed by seed cancel what a partition or a start does to everybody alike.
-    **Edge cases**: None for the leader, and wherever fewer than two seeds are shared; differences that are all alike
-    are certain (p = 0) unless they are zero (p = 1).
+    **Edge cases**: None for the leader, and wherever fewer than three seeds are shared. Differences that are all alike
+    say how coarse the score is and not how sure it is (a t-test would take them for certain): None, or 1 if zero.
     """
     raw: list[float | None] = [None]
     for other in scores[1:]:
         shared = sorted(set(scores[0]) & set(other))
         gaps = np.array([scores[0][seed] - other[seed] for seed in shared])
-        if len(gaps) < 2:
+        if len(gaps) >= FEWEST and not gaps.any():
+            raw.append(1.0)
+        elif len(gaps) < FEWEST or np.ptp(gaps) < ALIKE:
             raw.append(None)
-        elif np.ptp(gaps) == 0:
-            raw.append(float(gaps[0] == 0))
         else:
             raw.append(float(stats.ttest_1samp(gaps, 0.0).pvalue))
     return _holm(raw)
