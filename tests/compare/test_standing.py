@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sordino.compare.contest import Contender, Trial
-from sordino.compare.standing import Result, against_leader, ranking, standings
+from sordino.compare.contest import Class, Contender, Trial
+from sordino.compare.standing import Result, against_leader, promise, ranking, standings
 from sordino.recipe import read
 
 SCORES = st.lists(st.floats(0, 1).map(lambda x: round(x, 3)), min_size=4, max_size=4)
@@ -61,3 +61,14 @@ def test_the_best_mean_leads_and_the_worst_certificate_is_shown() -> None:
 def test_other_promises_and_no_privacy_are_kept_apart() -> None:
     panels = standings([found("fed_ldp", 0, 0.5), found("dp_sgd", 0, 0.9), found("fedavg", 0, 0.99)])
     assert [[row.contender.label for row in rows] for rows in panels.values()] == [["fed_ldp"], ["dp_sgd"]]
+
+
+def test_of_two_promises_to_the_same_observer_the_weakest_counts() -> None:
+    entries = [
+        {"unit": "client", "observer": "server", "adjacency": adjacency, "epsilon": epsilon}
+        for adjacency, epsilon in (("zero_out", 0.3), ("replace", 0.9), ("add_remove", None))
+    ]
+    kind = Class("client", "distributed")
+    assert promise(entries[:2], kind)["adjacency"] == "replace"
+    assert promise(entries, kind)["adjacency"] == "add_remove"
+    assert promise(entries, Class("record", "distributed")) == {}

@@ -91,7 +91,7 @@ def result(trial: Trial) -> Result:
     """Reads a finished trial back from its folder."""
     view = read(trial.folder)
     accuracy, loss = view.last("accuracy"), view.last("loss")
-    entry = _promise(view, trial.contender.kind)
+    entry = promise(view.certificate, trial.contender.kind)
     return Result(
         trial,
         accuracy if accuracy is not None else -(loss if loss is not None else math.nan),
@@ -175,9 +175,11 @@ def _holm(raw: Sequence[float | None]) -> list[float | None]:
     return out
 
 
-def _promise(view: RunView, kind: Class) -> Mapping[str, Any]:
+def promise(certificate: Sequence[Mapping[str, Any]], kind: Class) -> Mapping[str, Any]:
+    """Returns what a certificate says to a class; of several promises (by adjacency) the weakest."""
     wanted = (kind.unit, kind.observer)
-    return next((entry for entry in view.certificate if (entry["unit"], entry["observer"]) == wanted), {})
+    entries = [entry for entry in certificate if (entry["unit"], entry["observer"]) == wanted]
+    return max(entries, key=lambda e: math.inf if e["epsilon"] is None else e["epsilon"], default={})
 
 
 def _sent(view: RunView, kind: Class) -> int:
