@@ -72,7 +72,10 @@ def test_records_come_back_as_they_were(tmp_path: Path) -> None:
     assert record.read(tmp_path / "baek-fig1.json") == kept
     page = document.write(tmp_path, [kept], EXPERIMENTS, tmp_path).read_text()
     assert r"| a | b\|c | d | equal |  |" in page and "Chosen, where the paper is silent" in page
-    assert "| Baek, Kim, Nam, Park (2021) | 1 | 1 | 0 | 0 | 0 |" in page and "Quick: one seed, 4 of 100 rounds." in page
+    assert (
+        "| Baek, Kim, Nam, Park (2021) | 1 | 1 | 0 | 0 | 0 | 0 |" in page
+        and "Quick: one seed, 4 of 100 rounds." in page
+    )
 
 
 def test_what_differs_has_a_reason_and_says_what_a_quick_run_leaves_out() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sordino.reproduce.line import accuracy, impossible, number, points, statement
+from sordino.reproduce.line import accuracy, impossible, left_out, number, points, statement
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,8 @@ def test_numbers_are_judged_by_their_printed_digits_and_a_stated_tolerance(ours:
 def test_a_tolerance_is_stated_where_it_was_needed() -> None:
     assert number("ε", 1.317, 1.318, 3, 0.002).why == "within 0.002"
     assert number("ε", 1.317, 1.317, 3, 0.002).why == ""
+    assert number("ε", 1.317, 1.318, 3, 0.002, "other orders").why == "within 0.002; other orders"
+    assert accuracy("z = 1", 0.9289, 0.913, why="fewer rounds").why == "within 2 points; fewer rounds"
 
 
 def test_accuracies_are_told_in_percent_and_close_within_two_points() -> None:
@@ -34,3 +36,4 @@ def test_statements_hold_or_do_not_and_the_impossible_says_why() -> None:
     assert statement("order", "a > b", "3 > 2", True).status == "equal"
     assert statement("order", "a > b", "2 < 3", False).status == "differs"
     assert impossible("σ", "0.0035", "0.0279", "no M gives it").status == "not reproducible as printed"
+    assert left_out("σ = 0.5", "+10.00 points").status == "not run"

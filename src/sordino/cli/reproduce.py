@@ -16,7 +16,13 @@ from rich.table import Table
 if TYPE_CHECKING:
     from sordino.reproduce.record import Record
 
-_STYLES = {"equal": "green", "close": "green", "differs": "yellow", "not reproducible as printed": "red"}
+_STYLES = {
+    "equal": "green",
+    "close": "green",
+    "differs": "yellow",
+    "not reproducible as printed": "red",
+    "not run": "dim",
+}
 
 
 def reproduce(

@@ -17,10 +17,13 @@ was taken is listed under *Chosen*. Statements without a number (“accuracy fal
 
 `equal`: the same to the printed digits, or the statement holds. `close`: within the tolerance that is stated.
 `differs`: neither. `not reproducible as printed`: it cannot follow from what is printed, for the reason that is given.
+`not run`: the quick form leaves it out, or sordino has no such mechanism, as is said there.
 `quick` runs have one seed and fewer rounds, so a number that `differs` there may yet be reached, and one that is
 `close` is so after fewer rounds than the paper's; `full` runs have the paper's rounds and as many seeds as they say.
 
-    sordino reproduce --all --quick --docs docs     # this page; one id or the beginning of some, --full, --seeds N
+    sordino reproduce --all --quick                     # every id
+    sordino reproduce ID … --full --seeds N             # then those that the table below calls full, N as they say
+    sordino reproduce --docs docs                       # this page, of whatever was run last
 """
 
 

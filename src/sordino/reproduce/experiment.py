@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from sordino.report.chart import Chart
-from sordino.reproduce.line import Line
+from sordino.reproduce.line import Line, joined
 
 if TYPE_CHECKING:
     from sordino.reproduce.bench import Bench
@@ -59,7 +59,7 @@ class Experiment:
         if line.status != "differs" or line.why:
             return line
         left_out = f"quick: {self.shorter}" if quick else ""
-        return replace(line, why="; ".join(reason for reason in (left_out, self.doubt) if reason))
+        return replace(line, why=joined(left_out, self.doubt))
 
 
 def by_id(*groups: tuple[Experiment, ...]) -> Mapping[str, Experiment]:

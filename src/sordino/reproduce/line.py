@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-Status = Literal["equal", "close", "differs", "not reproducible as printed"]
+Status = Literal["equal", "close", "differs", "not reproducible as printed", "not run"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def number(
     else:
         status = "close" if abs(ours - printed) <= tolerance else "differs"
     around = f" ± {spread:.{digits}f}" if spread else ""
-    reason = _tolerated(tolerance, digits) if status == "close" and not why else why
+    reason = joined(_tolerated(tolerance, digits) if status == "close" else "", why)
     return Line(quantity, f"{printed:.{digits}f}", f"{ours:.{digits}f}{around}", status, reason)
 
 
@@ -41,8 +41,8 @@ def accuracy(
     quantity: str, printed: float, ours: float, spread: float = 0.0, tolerance: float = 0.02, why: str = ""
 ) -> Line:
     """Judges an accuracy, in percent; two points (or as stated) count as close."""
-    told = number(quantity, 100 * printed, 100 * ours, 2, 100 * tolerance, why, 100 * spread)
-    reason = f"within {100 * tolerance:g} points" if told.status == "close" and not why else why
+    told = number(quantity, 100 * printed, 100 * ours, 2, 100 * tolerance, "", 100 * spread)
+    reason = joined(f"within {100 * tolerance:g} points" if told.status == "close" else "", why)
     return Line(quantity, f"{told.printed} %", f"{told.ours} %", told.status, reason)
 
 
@@ -60,6 +60,16 @@ def statement(quantity: str, printed: str, ours: str, holds: bool, why: str = ""
 def impossible(quantity: str, printed: str, ours: str, why: str) -> Line:
     """Returns a line for what cannot follow from what is printed."""
     return Line(quantity, printed, ours, "not reproducible as printed", why)
+
+
+def left_out(quantity: str, printed: str, why: str = "the quick form leaves it out") -> Line:
+    """Returns a line for what is printed and was not run."""
+    return Line(quantity, printed, "–", "not run", why)
+
+
+def joined(*reasons: str) -> str:
+    """Returns the reasons that there are, one after the other."""
+    return "; ".join(reason for reason in reasons if reason)
 
 
 def _tolerated(tolerance: float, digits: int) -> str:

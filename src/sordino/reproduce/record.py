@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from sordino._version import __version__
 from sordino.report import static
@@ -15,7 +15,7 @@ from sordino.reproduce.bench import Bench
 from sordino.reproduce.experiment import Experiment
 from sordino.reproduce.line import Line, Status
 
-STATUSES: tuple[Status, ...] = ("equal", "close", "differs", "not reproducible as printed")
+STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 @dataclass(frozen=True)
