@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from sordino.reproduce.bench import Runs
-from sordino.reproduce.line import Line, accuracy, impossible, points, statement
+from sordino.reproduce.line import Line, accuracy, points, statement
+from sordino.reproduce.noise import norm_told
 
 KINDS = ("constant Diff", "adaptive Diff")
 CHANCE = 0.2
 """Ten classes: what stays below this has learnt nothing to speak of."""
-DROWNED = (
-    "noise of σ·C on each of 21,840 weights has norm 44 at σ = 0.3, the average of 10 messages still 14 (of 30: 8), "
-    "and an update has norm 1 at most: as printed, noise is all there is"
-)
 
 
 def level(quantity: str, printed: float, found: Runs) -> Line:
     """Judges an accuracy."""
     mean, spread = found.last()
-    if mean < CHANCE:
-        return impossible(quantity, f"{100 * printed:.1f} %", f"{100 * mean:.1f} %", DROWNED)
-    return accuracy(quantity, printed, mean, spread)
+    return accuracy(quantity, printed, mean, spread, why=_told(found) if mean < CHANCE else "")
 
 
 def gained(quantity: str, printed: float, found: Runs, base: float) -> Line:
-    """Judges how much accuracy is gained over Fed-LDP's."""
+    """Judges how much accuracy is gained over Fed-LDP's, which means nothing where neither has any."""
     mean = found.last()[0]
     if max(mean, base) < CHANCE:
         shown = f"{100 * base:.1f} % → {100 * mean:.1f} %"
-        return impossible(quantity, f"{100 * printed:+.2f} points", shown, DROWNED)
+        return statement(quantity, told_gain(printed), shown, False, _told(found))
     return points(quantity, printed, mean - base)
+
+
+def told_gain(printed: float) -> str:
+    """Returns a printed gain, as `points` shows it."""
+    return f"{100 * printed:+.2f} points"
 
 
 def at_a_third(found: Runs) -> float:
@@ -82,7 +82,14 @@ def beats(quantity: str, runs: dict[str, Runs]) -> Line:
 
 
 def stated(quantity: str, printed: str, ours: str, holds: bool, runs: dict[str, Runs]) -> Line:
-    """Judges a statement about accuracies, which means nothing where all of them are chance."""
+    """Judges a statement about accuracies, which means nothing where all of them are chance: then it differs.
+
+    It is not called impossible: with more participants the same noise leaves something to learn from.
+    """
     if max(found.last()[0] for found in runs.values()) < CHANCE:
-        return impossible(quantity, printed, ours, DROWNED)
+        return statement(quantity, printed, ours, False, _told(next(iter(runs.values()))))
     return statement(quantity, printed, ours, holds)
+
+
+def _told(found: Runs) -> str:
+    return f"at chance: {norm_told(found.views[0].recipe)}"

@@ -32,8 +32,8 @@ FED_CAD = Paper(
     "Federated Learning with Correlation-aware Adaptive Local Differential Privacy",
     "Zhu et al. (2024)",
     "The printed ε do not follow from the printed σ in any reading that we can think of (2.72 stands beside 244). At "
-    "σ = 0.3 and above the noise of ten messages is 14 times the longest update, and the network hardly leaves chance; "
-    "at σ = 0.1, where something is learnt, reusing noise changes little.",
+    "σ = 0.3 and above the noise of ten messages is 14 times the longest update and more, and the network ends near "
+    "chance; at σ = 0.1, or with more participants, something is learnt, and reusing noise changes little.",
 )
 YUAN = Paper(
     "yuan",

@@ -1,0 +1,29 @@
+"""How loud printed noise is beside what it is added to, told from a run's own recipe."""
+
+from __future__ import annotations
+
+from sordino.models.zoo import build
+from sordino.recipe import Recipe
+
+_SHAPES = {"mnist": (1, 28, 28), "fashion-mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
+
+
+def width(recipe: Recipe) -> int:
+    """Returns how many weights the network has, for ten classes of images."""
+    return sum(weights.numel() for weights in build(recipe.model.name, _SHAPES[recipe.data.name], 10).parameters())
+
+
+def cohort(recipe: Recipe) -> int:
+    """Returns how many messages are averaged in a round."""
+    return recipe.select.size or recipe.partition.clients or 1
+
+
+def norm_told(recipe: Recipe) -> str:
+    """Returns the norm of noise of σ·C on every weight, alone and averaged, beside the longest update."""
+    options = recipe.mechanism.model_dump()
+    sigma, bound = options["noise_multiplier"], options["clip_norm"]
+    norm, messages = sigma * bound * width(recipe) ** 0.5, cohort(recipe)
+    return (
+        f"noise of σ·C = {sigma * bound:g} on each of {width(recipe):,} weights has norm {norm:.1f}, the average of "
+        f"{messages} messages still {norm / messages**0.5:.1f}, and an update has norm {bound:g} at most"
+    )
