@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from sordino.report.reading import RunView
 from sordino.reproduce import fed_cad
 from sordino.reproduce.bench import Bench, Runs, recipe_of
 from sordino.reproduce.fed_cad_verdicts import gained, level, stated
 from sordino.reproduce.noise import norm_told
+from sordino.reproduce.xue_scene import CIFAR, MNIST, READINGS, beyond, client, drowned, ours
 
 
 def ended(accuracy: float, settings: Sequence[str]) -> Runs:
@@ -35,3 +38,47 @@ def test_at_chance_fed_cad_differs_for_a_computed_reason() -> None:
         assert (line.status, line.why) == ("differs", f"at chance: {norm_told(recipe_of(plan))}")
     assert stated("c", "d", "e", True, {"f": high}).status == "equal"
     assert gained("b", 0.02, high, 0.38).status == "equal"
+
+
+def scene(data: list[str], sigma0: float, batch: int, *changed: str, accuracy: float = 0.1) -> dict[str, Runs]:
+    """Returns both readings of Xue et al.'s noise, ended with some accuracy."""
+    return {
+        name: ended(accuracy, [*data, *client("rmsprop", 16), *ours(sigma0, name, batch), *changed])
+        for name in READINGS
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "sigma0", "batch", "changed", "told"),
+    [
+        (
+            MNIST,
+            26,
+            75,
+            [],
+            ("4,227 times", "56 times over the batch of 75", "50 clients", "factor of 7.1", "8.0 times"),
+        ),
+        (MNIST, 10, 75, [], ("1,626 times", "22 times over the batch of 75", "3.1 times")),
+        (MNIST, 26, 75, ["mechanism.beta=0.8"], ("3,074 times", "41 times", "5.8 times")),
+        (CIFAR, 26, 62, [], ("9,335 times", "151 times over the batch of 62", "21.3 times")),
+        (
+            MNIST,
+            26,
+            5,
+            ["partition.clients=700", "train.batch_size=5"],
+            ("845 times over the batch of 5", "700 clients", "factor of 26.5", "32.0 times"),
+        ),
+        (MNIST, 26, 75, ["select.kind=fixed", "select.size=30"], ("30 clients", "factor of 5.5", "10.3 times")),
+    ],
+)
+def test_xues_noise_is_told_for_the_recipe_that_was_played(
+    data: list[str], sigma0: float, batch: int, changed: list[str], told: tuple[str, ...]
+) -> None:
+    why = drowned(scene(data, sigma0, batch, *changed))
+    assert all(words in why for words in told), why
+
+
+def test_only_noise_above_every_weight_makes_an_accuracy_impossible() -> None:
+    loud, quiet, learnt = scene(MNIST, 26, 75), scene(MNIST, 3, 75), scene(MNIST, 26, 75, accuracy=0.5)
+    assert beyond("a", "b", "c", loud).status == "not reproducible as printed"
+    assert [beyond("a", "b", "c", one).status for one in (quiet, learnt)] == ["differs", "differs"]

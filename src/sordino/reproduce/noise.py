@@ -27,3 +27,10 @@ def norm_told(recipe: Recipe) -> str:
         f"noise of σ·C = {sigma * bound:g} on each of {width(recipe):,} weights has norm {norm:.1f}, the average of "
         f"{messages} messages still {norm / messages**0.5:.1f}, and an update has norm {bound:g} at most"
     )
+
+
+def times(recipe: Recipe) -> float:
+    """Returns how many times each weight a client's noise is: √d·σ0·β over the divisor (Xue et al., Eq. (3), (4))."""
+    options = recipe.mechanism.model_dump()
+    relative = options["noise_multiplier"] * options["beta"] / options["sensitivity_divisor"]
+    return float(width(recipe) ** 0.5 * relative)

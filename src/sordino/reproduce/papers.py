@@ -17,8 +17,8 @@ XUE = Paper(
     "Differentially Private Federated Learning with an Adaptive Noise Mechanism",
     "Xue et al. (2023)",
     "How far δ is spent follows from Eq. (12), and truncation keeps the shape of the parameters, as said. No printed "
-    "accuracy can be had: noise of √d·σ0·Δ is thousands of times each weight (over the batch: tens of times), and one "
-    "round of it leaves every model at chance.",
+    "accuracy can be had: noise of √d·σ0·Δ is a thousand times each weight and more (over the batch: tens to hundreds "
+    "of times), averaging the clients takes away too little of it, and one round leaves a model at chance.",
 )
 A_DPFL = Paper(
     "adpfl",
