@@ -64,7 +64,7 @@ def test_an_experiment_is_made_of_valid_recipes_and_gives_verdicts(
     experiment = EXPERIMENTS[id_]
     if experiment.kind == "exact" and quick:
         pytest.skip("exact experiments have one size")
-    attacked = {"success_rate": 0.5, "success_stddev": 0.01, "lira": {"tpr_at_fpr_0.001": 0.001}}
+    attacked = {"success_rate": 0.5, "success_stddev": 0.01, "lira": {"area": 0.5, "tpr_at_fpr_0.001": 0.001}}
     monkeypatch.setattr(yuan_others, "_attacked", lambda bench, settings: attacked)
     monkeypatch.setattr(fed_cad, "distances", lambda settings, rounds: [(0.2, 0.1, 0.3)] * 2 + [(0.1, 0.0, 0.2)])
     found = experiment.find(Imagined(tmp_path, quick))
@@ -79,3 +79,18 @@ def test_an_experiment_is_made_of_valid_recipes_and_gives_verdicts(
 
 def test_what_a_paper_leaves_out_is_said() -> None:
     assert all(experiment.choices for experiment in EXPERIMENTS.values() if experiment.kind == "training")
+
+
+@pytest.mark.parametrize(
+    ("id_", "said", "unsaid"),
+    [
+        ("yuan-fig4", ("ε ≥ 20", "M* as ε rises"), ()),
+        ("yuan-fig9", ("ε ≥ 50", "without noise", "with noise"), ("M* as ε rises",)),
+        ("yuan-fig10", ("CIFAR-10: M* as ε rises",), ("CIFAR-10: ε ≥ 20", "CIFAR-10: ε ≥ 50")),
+    ],
+)
+def test_each_figure_is_judged_by_what_is_said_of_it(
+    id_: str, said: tuple[str, ...], unsaid: tuple[str, ...], tmp_path: Path
+) -> None:
+    told = {line.quantity for line in EXPERIMENTS[id_].find(Imagined(tmp_path, quick=False)).lines}
+    assert told.issuperset(said) and told.isdisjoint(unsaid)

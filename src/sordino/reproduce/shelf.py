@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordino.reproduce import a_dpfl, baek, fed_cad, xue, xue_study, yuan, yuan_others
+from sordino.reproduce import a_dpfl, baek, fed_cad, xue, xue_study, yuan, yuan_online, yuan_others
 from sordino.reproduce.experiment import by_id
 
 EXPERIMENTS = by_id(
@@ -12,5 +12,6 @@ EXPERIMENTS = by_id(
     a_dpfl.EXPERIMENTS,
     fed_cad.EXPERIMENTS,
     yuan.EXPERIMENTS,
+    yuan_online.EXPERIMENTS,
     yuan_others.EXPERIMENTS,
 )

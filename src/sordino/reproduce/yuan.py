@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 
 from sordino.account.published import yuan_sensitivity, yuan_sigma, yuan_sum
 from sordino.report.chart import Axis, Chart, Rule, Series
@@ -11,6 +10,18 @@ from sordino.reproduce.bench import BY_CHANCE, UNBOUND, Bench, Runs
 from sordino.reproduce.experiment import Experiment, Finding
 from sordino.reproduce.line import Line, impossible, number, statement
 from sordino.reproduce.papers import YUAN
+from sordino.reproduce.yuan_verdicts import (
+    DOUBT,
+    accuracies,
+    behind,
+    best_count,
+    earlier,
+    later_optima,
+    least_loss,
+    least_of,
+    less_loss,
+    near_silence,
+)
 
 THETAS = (0.9, 0.95, 1.0, 1.05, 1.1)
 TABLE = {0.9: 0.003556, 0.95: 0.003654, 1.0: 0.003749, 1.05: 0.003841, 1.1: 0.003932}
@@ -22,6 +33,7 @@ SCENE = [
 MLP = [*SCENE, "data.name=mnist", "model.name=mlp_yuan"]
 RATE = "The learning rate is not stated: 0.1, with full batches."
 SHARED = (RATE, "|D_k| is 600: the training images shared out over 100 users.")
+LAPLACE_RUN = [*MLP, "mechanism.name=laplace", "mechanism.clip_norm=5.0", "budget.epsilon=10", "run.rounds=30"]
 LAPLACE = "The Laplace mechanism's scale is not stated: ours, at the same ε for a client's whole update."
 
 
@@ -61,28 +73,15 @@ def table2(bench: Bench) -> Finding:
 def fig2(bench: Bench) -> Finding:
     """Fig. 2: loss and accuracy by aggregation, M = 30."""
     plans = {f"ϑ = {theta:g}": geometric(theta, 30) for theta in THETAS}
-    laplace = [*MLP, "mechanism.name=laplace", "mechanism.clip_norm=5.0", "budget.epsilon=10", "run.rounds=30"]
-    runs = bench.play(plans | {"Laplace": laplace})
-    least = [_best_round(runs[name]) for name in plans]
-    grown = runs["ϑ = 1.1"].last("loss")[0] - runs["ϑ = 1.1"].best("loss")[0]
-    worst = min(runs[name].last()[0] for name in plans)
-    behind = runs["Laplace"].last()[0]
-    lines = (
-        statement(
-            "aggregation of the least loss, ϑ = 0.9 … 1.1",
-            "generally declines as ϑ rises",
-            ", ".join(map(str, least)),
-            least[-1] < least[0] and least[-1] <= min(least),
-        ),
-        statement("ϑ = 1.1", "loss declines, then increases", f"ends {grown:.3f} above its least", grown > 0.01),
-        statement(
-            "Laplace",
-            "worse than all of them",
-            f"{100 * behind:.1f} % against {100 * worst:.1f} % and more",
-            behind < worst,
-        ),
-    )
-    return Finding(lines, _pair("yuan-fig2", "Yuan et al., Fig. 2", runs))
+    runs = bench.play(plans | {"Laplace": LAPLACE_RUN})
+    lines = [earlier("least loss", [_best_round(runs[name], "loss") for name in plans])]
+    lines.append(earlier("best accuracy", [_best_round(runs[name], "accuracy") for name in plans]))
+    for name in ("ϑ = 1.05", "ϑ = 1.1"):
+        grown = runs[name].last("loss")[0] - runs[name].best("loss")[0]
+        shown = f"ends {grown:.3f} above its least"
+        lines.append(statement(name, "loss declines, then increases", shown, grown > 0.01))
+    lines.append(behind(runs["Laplace"], [runs[name] for name in plans]))
+    return Finding(tuple(lines), pair("yuan-fig2", "Yuan et al., Fig. 2", runs))
 
 
 def fig3(bench: Bench) -> Finding:
@@ -96,6 +95,8 @@ def fig3(bench: Bench) -> Finding:
     lines += [
         statement("least loss of all", "ϑ ≥ 1.05", shown, best in ("ϑ = 1.05", "ϑ = 1.1")),
         statement("ϑ = 0.95 and ϑ = 1.05", "both below ϑ = 1", shown, both),
+        *accuracies(runs),
+        behind(bench.play({"": LAPLACE_RUN})[""], [row[30] for row in runs.values()]),
     ]
     return Finding(tuple(lines), grids("yuan-fig3", "Yuan et al., Fig. 3", runs))
 
@@ -105,46 +106,8 @@ def fig4(bench: Bench) -> Finding:
     grid = bench.size((5, 10, 15, 17, 20, 25, 30, 40, 50), (5, 17, 30))
     levels = (2.0, 5.0, 10.0, 20.0, 50.0)
     runs = {f"ε = {e:g}": over(bench, grid, 1.05, e) for e in levels} | {"no noise": silent(bench, grid, MLP)}
-    return Finding(tuple(levels_lines(runs, levels)), grids("yuan-fig4", "Yuan et al., Fig. 4", runs))
-
-
-def fig5(bench: Bench) -> Finding:
-    """Fig. 5: M′ under online refinement."""
-    runs = _refined(bench)
-    lines: list[Line] = []
-    series = []
-    for place, (name, found) in enumerate(runs.items()):
-        path = [line["knobs"].get("last_round", 30.0) for line in found.views[0].rounds]
-        falls = path == sorted(path, reverse=True) and path[-1] < 30
-        why = "" if falls else f"the loss that is watched never stops falling, so nothing is refined; {DOUBT}"
-        lines.append(statement(name, "M′ decreases over m", f"30 → {path[-1]:.0f}", falls, why))
-        series.append(
-            Series(name, list(range(1, len(path) + 1)), path, "step", place % len(THETAS), dashed="0.9," in name)
-        )
-    note = "The last aggregation that is planned, by aggregation."
-    chart = Chart("yuan-fig5", "Yuan et al., Fig. 5: M′", note, Axis("m"), Axis("M′"), tuple(series), wide=True)
-    return Finding(tuple(lines), (chart,))
-
-
-def fig6(bench: Bench) -> Finding:
-    """Fig. 6: loss and accuracy under online refinement."""
-    runs = _refined(bench)
-    fixed = bench.play({f"{t:g}": [*geometric(t, 30), "data.public_fraction=0.1"] for t in THETAS})
-    lines: list[Line] = []
-    for shrink, printed in ((0.8, 1.05), (0.9, 1.1)):
-        end = {t: runs[f"α_d = {shrink:g}, ϑ = {t:g}"].last("loss")[0] for t in THETAS}
-        best = min(end, key=lambda t: end[t])
-        lines.append(number(f"best ϑ, α_d = {shrink:g}", printed, best, 2))
-        for theta in (1.0, 1.05, 1.1):
-            plain = fixed[f"{theta:g}"].last("loss")[0]
-            shown = f"{plain:.3f} → {end[theta]:.3f}"
-            lines.append(
-                statement(f"refinement, α_d = {shrink:g}, ϑ = {theta:g}", "improves", shown, end[theta] < plain)
-            )
-    played = {t: runs[f"α_d = 0.8, ϑ = {t:g}"].rounds() for t in THETAS}
-    shown = ", ".join(f"{t:g}: {n:.0f}" for t, n in played.items())
-    lines.append(statement("ϑ = 0.9", "terminates earlier than the others", shown, played[0.9] == min(played.values())))
-    return Finding(tuple(lines), _pair("yuan-fig6", "Yuan et al., Fig. 6", runs))
+    lines = (less_loss(runs, levels), near_silence(runs, levels, 20), later_optima(runs, levels))
+    return Finding(lines, grids("yuan-fig4", "Yuan et al., Fig. 4", runs))
 
 
 def over(
@@ -160,39 +123,6 @@ def silent(bench: Bench, grid: Sequence[int], scene: Sequence[str]) -> dict[int,
     longest = [*scene, "mechanism.name=fedavg", UNBOUND, f"run.rounds={max(grid)}"]
     runs = bench.play({"": longest})[""]
     return {m: runs.until(m) for m in grid}
-
-
-def best_count(name: str, printed: int, runs: Mapping[int, Runs]) -> Line:
-    """Judges the M of the least loss; one step of the grid counts as close."""
-    losses = {m: found.last("loss")[0] for m, found in runs.items()}
-    best, grid = min(losses, key=lambda m: losses[m]), sorted(losses)
-    near = max(abs(b - a) for a, b in pairwise(grid) if printed in (a, b))
-    tried = f"M tried: {', '.join(map(str, grid))}"
-    return number(f"M*, {name}", printed, best, 0, near, tried if abs(best - printed) <= near else f"{tried}; {DOUBT}")
-
-
-def least_loss(row: Mapping[int, Runs]) -> float:
-    """Returns the least loss over M."""
-    return min(found.last("loss")[0] for found in row.values())
-
-
-def least_of(runs: Mapping[str, Mapping[int, Runs]]) -> str:
-    """Returns whose least loss over M is the least."""
-    return min(runs, key=lambda name: least_loss(runs[name]))
-
-
-def levels_lines(runs: Mapping[str, Mapping[int, Runs]], levels: Sequence[float]) -> list[Line]:
-    """Judges what the paper says of privacy levels: loss falls with ε, approaches none, and M* grows."""
-    least = {name: least_loss(row) for name, row in runs.items()}
-    falling = [least[f"ε = {e:g}"] for e in levels]
-    best = [min(runs[f"ε = {e:g}"], key=lambda m, e=e: runs[f"ε = {e:g}"][m].last("loss")[0]) for e in levels]  # type: ignore[misc]
-    gap = max(loss for e, loss in zip(levels, falling, strict=True) if e >= 20) - least["no noise"]
-    told = ", ".join(f"{e:g}: {x:.3f}" for e, x in zip(levels, falling, strict=True))
-    return [
-        statement("least loss as ε rises", "decreases", told, falling == sorted(falling, reverse=True)),
-        statement("ε ≥ 20", "approaches no noise (0.1 counts as that)", f"{gap:+.3f} of loss", gap < 0.1),
-        statement("M* as ε rises", "in general increases", ", ".join(map(str, best)), best[-1] >= best[0]),
-    ]
 
 
 def grids(key: str, title: str, runs: Mapping[str, Mapping[int, Runs]]) -> tuple[Chart, ...]:
@@ -212,20 +142,10 @@ def grids(key: str, title: str, runs: Mapping[str, Mapping[int, Runs]]) -> tuple
     return tuple(charts)
 
 
-def _refined(bench: Bench) -> dict[str, Runs]:
-    plans = {
-        f"α_d = {shrink:g}, ϑ = {theta:g}": [
-            *geometric(theta, 30), "data.public_fraction=0.1", "mechanism.refine=true", f"mechanism.shrink={shrink}",
-        ]
-        for shrink in (0.8, 0.9)
-        for theta in THETAS
-    }  # fmt: skip
-    return bench.play(plans)
-
-
-def _best_round(runs: Runs) -> int:
-    path = runs.series("", 0, "loss")
-    return int(path.x[list(path.y).index(min(y for y in path.y if y is not None))])
+def _best_round(runs: Runs, field: str) -> int:
+    path = runs.series("", 0, field)
+    pick = min if field == "loss" else max
+    return int(path.x[list(path.y).index(pick(y for y in path.y if y is not None))])
 
 
 def _drawn(name: str, found: Runs, place: int, field: str) -> Series:
@@ -234,7 +154,8 @@ def _drawn(name: str, found: Runs, place: int, field: str) -> Series:
     return found.series(name, color, field, dashed=name.startswith("α_d = 0.9"))
 
 
-def _pair(key: str, title: str, runs: Mapping[str, Runs]) -> tuple[Chart, ...]:
+def pair(key: str, title: str, runs: Mapping[str, Runs]) -> tuple[Chart, ...]:
+    """Returns loss and accuracy by aggregation."""
     axes = {"loss": Axis("test loss"), "accuracy": Axis("test accuracy", percent=True, range=(0.0, 1.0))}
     return tuple(
         Chart(
@@ -254,9 +175,7 @@ def _pair(key: str, title: str, runs: Mapping[str, Runs]) -> tuple[Chart, ...]:
     )
 
 
-ONLINE = "The data on which the loss is watched is not stated: a tenth of the images, declared public."
 LEVELS = "The levels are not stated but for 20: ε = 2, 5, 10, 20, 50."
-DOUBT = "the learning rate is not stated, and decides after how many rounds noise outweighs what is still learnt"
 
 
 def experiment(
@@ -270,8 +189,6 @@ FEWER = "one seed, fewer M"
 EXPERIMENTS = (
     experiment("yuan-table2", "Table II, §V-B-1", "Noise amplitude and least loss", table2, *SHARED),
     experiment("yuan-fig2", "Fig. 2, §V-B-1", "Loss and accuracy by aggregation", fig2, *SHARED, LAPLACE),
-    experiment("yuan-fig3", "Fig. 3, §V-B-1", "Loss and accuracy over M", fig3, *SHARED, shorter=FEWER),
+    experiment("yuan-fig3", "Fig. 3, §V-B-1", "Loss and accuracy over M", fig3, *SHARED, LAPLACE, shorter=FEWER),
     experiment("yuan-fig4", "Fig. 4, §V-B-2", "Privacy levels", fig4, *SHARED, LEVELS, shorter=FEWER),
-    experiment("yuan-fig5", "Fig. 5, §V-B-3", "M′ under refinement", fig5, *SHARED, ONLINE),
-    experiment("yuan-fig6", "Fig. 6, §V-B-3", "Learning under refinement", fig6, *SHARED, ONLINE),
 )
