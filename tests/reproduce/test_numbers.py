@@ -6,15 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from sordino.reproduce import baek, fed_cad, xue
+from sordino.reproduce import baek_accounting, fed_cad, xue
 from sordino.reproduce.bench import Bench
 from sordino.reproduce.shelf import EXPERIMENTS
 
 
 def test_table_2_of_baek_is_equal_but_for_one_last_digit(tmp_path: Path) -> None:
     lines = EXPERIMENTS["baek-table2"].find(Bench(tmp_path, quick=True)).lines
-    assert len(lines) == 27
-    assert {line.quantity for line in lines if line.status != "equal"} == {"ε after 100,000 rounds, 0% dropout"}
+    assert len(lines) == 29
+    assert [(line.quantity, line.ours) for line in lines if line.status != "equal"] == [
+        ("ε after 100,000 rounds, 0% dropout", "28.553"),
+        ("ε saved by calibration, 100 rounds, 10% dropout (§VII)", "13 %"),
+        ("ε saved by calibration, 100 rounds, 30% dropout (§VII)", "53 %"),
+    ]
     assert all(line.status in ("equal", "close") for line in lines)
 
 
@@ -22,7 +26,30 @@ def test_table_2_of_baek_is_equal_but_for_one_last_digit(tmp_path: Path) -> None
     ("multiplier", "rounds", "printed"), [(0.5, 100, 9.1418), (1.0, 100, 1.6118), (1.0, 200, 1.7456)]
 )
 def test_figures_of_baek_print_the_same_accountants_numbers(multiplier: float, rounds: int, printed: float) -> None:
-    assert round(baek.epsilon(multiplier, rounds), 4) == printed
+    assert round(baek_accounting.epsilon(multiplier, rounds), 4) == printed
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "rounds", "printed"),
+    [
+        (0.5, 100, 9.1418),
+        (1.0, 100, 1.6118),
+        (1.5, 100, 0.6731),
+        (2.0, 100, 0.4437),
+        (1.0, 200, 1.7456),
+        (1.5, 200, 0.7421),
+    ],
+)
+def test_orders_in_tenths_up_to_30_give_every_epsilon_of_the_figures(
+    multiplier: float, rounds: int, printed: float
+) -> None:
+    found = baek_accounting.by_tenths(multiplier, rounds)
+    assert printed <= found < printed + 1e-4, "the printed digits, the rest cut off"
+
+
+def test_an_epsilon_that_table_2s_orders_miss_says_which_orders_give_it() -> None:
+    line = baek_accounting.epsilons(100, {2.0: 0.4437})[0]
+    assert (line.ours, line.status) == ("0.3877", "differs") and line.why.endswith("give 0.4438")
 
 
 def test_the_epsilon_of_fed_cad_does_not_follow_from_its_noise() -> None:

@@ -50,7 +50,7 @@ def table2(bench: Bench) -> Finding:
     for theta, printed in TABLE.items():
         found = {m: yuan_sigma(sensitivity, 10, 1e-3, 0.1, yuan_sum(theta, m)) for m in (30, 17)}
         shown = ", ".join(f"{sigma:.6f} (M = {m})" for m, sigma in found.items())
-        why = f"the row is 0.003749·√ϑ = {0.003749 * theta**0.5:.6f}, which Eq. (8) gives for no M"
+        why = f"the row is 0.003749·√ϑ = {0.003749 * theta**0.5:.6f}, and rises with ϑ; Eq. (8) never does, for any M"
         lines.append(impossible(f"σ at ϑ = {theta:g}", f"{printed:.6f}", shown, why))
     runs = bench.play({f"{theta:g}": geometric(theta, 17) for theta in THETAS})
     told = bench.play(
