@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sordino.reproduce.a_dpfl import _holding, falling
 from sordino.reproduce.baek import only_large
 from sordino.reproduce.yuan_online import shrinks
 
@@ -30,3 +31,26 @@ def test_a_large_loss_is_found_where_it_is_said_to_be_and_nowhere_else() -> None
     assert only_large(small | {(1.5, 0.3): 0.02}).status == "equal"
     assert only_large(small | {(1.5, 0.3): 0.01}).status == "differs"
     assert only_large(small | {(1.0, 0.3): 0.05, (1.5, 0.3): 0.1}).status == "differs"
+
+
+@pytest.mark.parametrize(
+    ("end", "statuses"),
+    [
+        ({0.3: 0.96, 0.5: 0.95, 0.7: 0.94, 0.9: 0.80}, ("equal", "equal")),
+        ({0.3: 0.96, 0.5: 0.90, 0.7: 0.84, 0.9: 0.80}, ("equal", "differs")),
+        ({0.3: 0.90, 0.5: 0.95, 0.7: 0.94, 0.9: 0.80}, ("differs", "equal")),
+        ({0.3: 0.90, 0.5: 0.92, 0.7: 0.94, 0.9: 0.95}, ("differs", "differs")),
+        ({0.3: 0.96, 0.7: 0.94}, ("equal", "not run")),
+        ({0.3: 0.1, 0.7: 0.1}, ("differs", "differs")),
+    ],
+)
+def test_both_halves_of_what_is_said_of_k_are_judged(end: dict[float, float], statuses: tuple[str, str]) -> None:
+    assert tuple(line.status for line in falling(end)) == statuses
+
+
+def test_noise_that_was_not_lowered_in_time_is_not_judged() -> None:
+    assert [line.status for line in _holding([[8], [8]])] == ["not run"] * 5
+    told = _holding([[20, 5, 4, 2], [20, 3, 4, 1]])
+    assert [line.status for line in told] == ["equal", "equal", "equal", "not run", "equal"]
+    assert [line.status for line in _holding([[2, 9, 1]])] == ["differs", "differs", "not run", "not run", "differs"]
+    assert [line.status for line in _holding([[50]])] == ["differs", "not run", "not run", "not run", "differs"]
