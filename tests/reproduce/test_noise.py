@@ -35,7 +35,7 @@ def test_at_chance_fed_cad_differs_for_a_computed_reason() -> None:
     plan = fed_cad._three("mnist", 0.3, Bench(Path(), quick=False))["Fed-LDP"]
     low, high = ended(0.1, plan), ended(0.4, plan)
     for line in (level("a", 0.847, low), gained("b", 0.02, low, 0.09), stated("c", "d", "e", True, {"f": low})):
-        assert (line.status, line.why) == ("differs", f"at chance: {norm_told(recipe_of(plan))}")
+        assert (line.status, line.why) == ("differs", f"ends at chance: {norm_told(recipe_of(plan))}")
     assert stated("c", "d", "e", True, {"f": high}).status == "equal"
     assert gained("b", 0.02, high, 0.38).status == "equal"
 

@@ -41,7 +41,8 @@ def test_a_large_loss_is_found_where_it_is_said_to_be_and_nowhere_else() -> None
         ({0.3: 0.90, 0.5: 0.95, 0.7: 0.94, 0.9: 0.80}, ("differs", "equal")),
         ({0.3: 0.90, 0.5: 0.92, 0.7: 0.94, 0.9: 0.95}, ("differs", "differs")),
         ({0.3: 0.96, 0.7: 0.94}, ("equal", "not run")),
-        ({0.3: 0.1, 0.7: 0.1}, ("differs", "differs")),
+        ({0.3: 0.1, 0.7: 0.1}, ("differs", "not run")),
+        ({0.3: 0.1, 0.7: 0.1, 0.9: 0.1}, ("differs", "differs")),
     ],
 )
 def test_both_halves_of_what_is_said_of_k_are_judged(end: dict[float, float], statuses: tuple[str, str]) -> None:

@@ -129,15 +129,13 @@ def falling(end: Mapping[float, float]) -> tuple[Line, Line]:
     """Judges both halves of what is said of k: accuracy falls as it grows, and faster from 0.7 on than up to there."""
     path, (printed, faster) = list(end.values()), ("decreases", "speeds up significantly beyond 0.7")
     shown = ", ".join(f"k = {k:g}: {100 * value:.1f} %" for k, value in end.items())
-    if len(set(path)) == 1:
-        why = "the run ends before the noise is first lowered, so k has no effect yet"
-        return statement(FALLS, printed, shown, False, why), statement(FASTER, faster, shown, False, why)
-    first = statement(FALLS, printed, shown, path == sorted(path, reverse=True))
+    why = "the run ends before the noise is first lowered, so k has no effect yet" if len(set(path)) == 1 else ""
+    first = statement(FALLS, printed, shown, path == sorted(path, reverse=True) and not why, why)
     if max(end) <= 0.7:
         return first, left_out(FASTER, faster)
     before, after = ((end[a] - end[b]) / (b - a) for a, b in ((min(end), 0.7), (0.7, max(end))))
     told = f"falls by {10 * before:.2f} points for each 0.1 of k up to 0.7, by {10 * after:.2f} beyond"
-    return first, statement(FASTER, faster, told, after > max(before, 0.0))
+    return first, statement(FASTER, faster, told, after > max(before, 0.0), why)
 
 
 def _rounds(name: str, bench: Bench) -> int:

@@ -92,4 +92,4 @@ def stated(quantity: str, printed: str, ours: str, holds: bool, runs: dict[str, 
 
 
 def _told(found: Runs) -> str:
-    return f"at chance: {norm_told(found.views[0].recipe)}"
+    return f"ends at chance: {norm_told(found.views[0].recipe)}"
