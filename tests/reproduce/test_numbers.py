@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from sordino.reproduce import baek_accounting, fed_cad, xue
+from sordino.reproduce import baek_accounting, fed_cad, xue, yuan
 from sordino.reproduce.bench import Bench
 from sordino.reproduce.shelf import EXPERIMENTS
 
@@ -61,3 +62,10 @@ def test_the_epsilon_of_fed_cad_does_not_follow_from_its_noise() -> None:
 @pytest.mark.parametrize(("budget", "sigma0", "rounds"), [(0.5, 26, 4), (2.0, 26, 60), (8.0, 10, 100)])
 def test_delta_looks_like_zero_where_xue_says_so(budget: float, sigma0: float, rounds: int) -> None:
     assert xue.silent(budget, sigma0, rounds).status == "equal"
+
+
+def test_no_number_of_rounds_makes_yuans_amplitude_rise_with_theta_as_table_ii_does() -> None:
+    assert list(yuan.TABLE.values()) == sorted(yuan.TABLE.values())
+    for rounds in range(1, 101):
+        row = [yuan.first_sigma(theta, rounds) for theta in yuan.THETAS]
+        assert all(after <= before * (1 + 1e-12) for before, after in pairwise(row))

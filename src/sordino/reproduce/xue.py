@@ -197,10 +197,10 @@ def _moved(before: np.ndarray, after: np.ndarray) -> float:
 
 QUIET = (
     "K, rounds and σ0 are not stated for Fig. 2, but ε = 2.0: K = 16 and 100 rounds, of the 108 that it allows at "
-    "σ0 = 26. No noise is added: the paper says that ε plays no part, and with the printed noise a client would begin "
-    "each round at weights that are noise."
+    "σ0 = 26. Noise is divided by 1e9, so that there is none: the paper says that ε plays no part, and with the "
+    "printed noise a client would begin each round at weights that are noise."
 )
-LEVEL = "σ0 is not stated for Fig. 4: 26, as for the same ε in Fig. 3."
+LEVEL = "σ0 is not stated for Fig. 4: 26, as for ε = 0.5 and 2 in Fig. 3."
 RIVAL = (
     "Neither the optimiser nor K is stated: RMSprop, and 32 as for the rest of Fig. 4. GeoDP's C is its own paper's."
 )

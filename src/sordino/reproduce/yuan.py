@@ -45,12 +45,12 @@ def geometric(theta: float, rounds: int, epsilon: float = 10.0, scene: Sequence[
 
 def table2(bench: Bench) -> Finding:
     """Table II: the first noise amplitude, and the least loss at M* = 17."""
-    sensitivity = yuan_sensitivity(5, 600)
     lines: list[Line] = []
     for theta, printed in TABLE.items():
-        found = {m: yuan_sigma(sensitivity, 10, 1e-3, 0.1, yuan_sum(theta, m)) for m in (30, 17)}
+        found = {m: first_sigma(theta, m) for m in (30, 17)}
         shown = ", ".join(f"{sigma:.6f} (M = {m})" for m, sigma in found.items())
-        why = f"the row is 0.003749·√ϑ = {0.003749 * theta**0.5:.6f}, and rises with ϑ; Eq. (8) never does, for any M"
+        row = f"{TABLE[1.0]}·√ϑ = {TABLE[1.0] * theta**0.5:.6f}"
+        why = f"the row is {row}, and rises with ϑ; Eq. (8) never does, for any M"
         lines.append(impossible(f"σ at ϑ = {theta:g}", f"{printed:.6f}", shown, why))
     runs = bench.play({f"{theta:g}": geometric(theta, 17) for theta in THETAS})
     told = bench.play(
@@ -68,6 +68,11 @@ def table2(bench: Bench) -> Finding:
     )
     chart = Chart("yuan-table2", "Yuan et al., Table II: loss at M = 17", "Test loss.", Axis("ϑ"), Axis("loss"), series)
     return Finding(tuple(lines), (chart,))
+
+
+def first_sigma(theta: float, rounds: int) -> float:
+    """Returns the first noise amplitude of Eq. (8) at ε = 10, for M rounds."""
+    return yuan_sigma(yuan_sensitivity(5, 600), 10, 1e-3, 0.1, yuan_sum(theta, rounds))
 
 
 def fig2(bench: Bench) -> Finding:
