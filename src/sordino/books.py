@@ -17,7 +17,7 @@ from sordino.account.filter import Filter, filter_for
 from sordino.account.leaving import chance_of_early_end
 from sordino.account.ledger import Ledger
 from sordino.errors import BudgetExceeded, RecipeError
-from sordino.events import Charge, Guarantee, Unbounded
+from sordino.events import Charge, Guarantee, Unbounded, named
 from sordino.mechanism import Mechanism, Turn
 from sordino.stages import Released
 from sordino.types import BoolArray, IntArray
@@ -102,11 +102,11 @@ class Books:
         self.ledger.settle(reservation, charges, senders, digest.hexdigest())
 
     def spent(self) -> dict[str, float | None]:
-        """Returns the worst client's ε by `unit/observer`; None where nothing bounds it."""
+        """Returns the worst client's ε by guarantee (`events.named`); None where nothing bounds it."""
         out: dict[str, float | None] = {}
-        for guarantee in self.ledger.guarantees:
+        for name, guarantee in named(self.ledger.guarantees).items():
             worst = float(self.ledger.book(guarantee).prices(self.delta, self.accountant).epsilon.max())
-            out[f"{guarantee.unit}/{guarantee.observer}"] = worst if math.isfinite(worst) else None
+            out[name] = worst if math.isfinite(worst) else None
         return out
 
     def certificate(self, stopped: str | None = None) -> Certificate:

@@ -6,7 +6,8 @@ histories that are equal are priced once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -43,6 +44,7 @@ __all__ = [
     "decode",
     "describe",
     "encode",
+    "named",
 ]
 
 
@@ -88,6 +90,16 @@ class Guarantee:
     unit: Unit
     observer: Observer
     adjacency: Adjacency
+
+
+def named(guarantees: Iterable[Guarantee]) -> dict[str, Guarantee]:
+    """Returns guarantees by `unit/observer`, or by `unit/observer/adjacency` where several would share that name."""
+    known = list(dict.fromkeys(guarantees))
+    sharing = Counter((one.unit, one.observer) for one in known)
+    return {
+        f"{one.unit}/{one.observer}" + (f"/{one.adjacency}" if sharing[one.unit, one.observer] > 1 else ""): one
+        for one in known
+    }
 
 
 @attrs.frozen

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,20 @@ def adaptive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return play(
         tmp_path_factory.mktemp("runs") / "adaptive", "mechanism.name=dp_fedavg_adaptive", "mechanism.clip_norm=0.1"
     )
+
+
+Player = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Player:
+    """Plays a run once for all tests that ask for the same settings; nobody may change its folder."""
+
+    @cache
+    def once(name: str, *settings: str) -> Path:
+        return play(tmp_path_factory.mktemp("runs") / name, f"mechanism.name={name}", *settings)
+
+    return once
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -22,7 +23,8 @@ class Series:
     y: Sequence[Number | None]
     kind: Kind = "line"
     color: int = 0
-    dashed: bool = False
+    dashed: int = 0
+    """The stroke: 0 is full, 1 dashed, 2 dotted."""
     low: Sequence[Number | None] | None = None
     high: Sequence[Number | None] | None = None
     hover: Sequence[str] | None = None
@@ -57,6 +59,8 @@ class Rule:
     color: int | None = None
     below: bool = False
     """The word stands under the line, where curves end on it."""
+    upright: bool = False
+    """The line marks a place on the x axis."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,16 @@ class Chart:
     rules: tuple[Rule, ...] = ()
     wide: bool = False
     """Takes the whole width of the page."""
+
+    @property
+    def headroom(self) -> tuple[float, float] | None:
+        """The y axis that leaves room for a rule's word; None where there is none, or the axis has its own range."""
+        marks = [rule.at for rule in self.rules if not rule.upright]
+        if not marks or self.y.log or self.y.range is not None:
+            return None
+        lines = (series for series in self.series if isinstance(series, Series))
+        heights = [value for series in lines for value in series.y if value is not None and math.isfinite(value)]
+        return 0.0, 1.14 * max([*heights, *marks])
 
     @property
     def legend(self) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from sordino.events import Guarantee, named
 from sordino.report import static
-from sordino.report.chart import Axis, Chart, Series
+from sordino.report.chart import Axis, Chart, Rule, Series
 from sordino.report.document import Cell, document, table, value
 from sordino.report.document import plots as places
 from sordino.report.page import certificate, trust
@@ -48,50 +49,55 @@ def charts(views: Sequence[RunView]) -> list[Chart]:
         _overlay(views, "accuracy", "Test accuracy by round", Axis("accuracy", percent=True, range=(0.0, 1.0))),
         _overlay(views, "loss", "Test loss by round", Axis("loss")),
     ]
-    for key in _observers(views):
-        out += [_spent(views, key), _against(views, key)]
+    for key, guarantee in _guarantees(views).items():
+        out += [_spent(views, key, guarantee), _against(views, key, guarantee)]
     out.append(_overlay(views, "noise_stddev", "Noise amplitude by round", Axis("standard deviation")))
     return [chart for chart in out if chart.series]
 
 
-def _observers(views: Sequence[RunView]) -> list[str]:
-    lines = (line for view in views for line in view.played)
-    return list(
-        dict.fromkeys(key for line in lines for key, cost in line.get("epsilon", {}).items() if cost is not None)
-    )
+def _guarantees(views: Sequence[RunView]) -> dict[str, Guarantee]:
+    """Returns what any of the runs promises, by names that tell adjacencies apart where the runs differ in them."""
+    return named(guarantee for view in views for guarantee in view.guarantees.values())
+
+
+def _costs(view: RunView, guarantee: Guarantee) -> list[tuple[Mapping[str, Any], float]]:
+    """Returns the rounds with a finite ε in one guarantee, and that ε."""
+    name = next((name for name, own in view.guarantees.items() if own == guarantee), None)
+    costs = ((line, line.get("epsilon", {}).get(name)) for line in view.played)
+    return [(line, cost) for line, cost in costs if cost is not None]
 
 
 def _overlay(views: Sequence[RunView], field: str, title: str, axis: Axis) -> Chart:
     series = []
     for place, view in enumerate(views):
         x, y = measured(view, field)
-        if any(y):
-            series.append(Series(view.name, x, y, color=place))
+        if x:
+            series.append(Series(view.name, x, y, color=place, dashed=_stroke(place)))
     return Chart(field.replace("_stddev", ""), title, "One line a run.", Axis("round"), axis, tuple(series))
 
 
-def _spent(views: Sequence[RunView], key: str) -> Chart:
+def _spent(views: Sequence[RunView], key: str, guarantee: Guarantee) -> Chart:
     series = []
+    budgets: list[float | None] = []
     for place, view in enumerate(views):
-        lines = [line for line in view.played if line.get("epsilon", {}).get(key) is not None]
-        if lines:
-            costs = [line["epsilon"][key] for line in lines]
-            series.append(Series(view.name, [line["round"] for line in lines], costs, color=place))
+        costs = _costs(view, guarantee)
+        if costs:
+            x, y = [line["round"] for line, _ in costs], [cost for _, cost in costs]
+            series.append(Series(view.name, x, y, color=place, dashed=_stroke(place)))
+            budgets.append(view.recipe.budget.epsilon)
     note = f"Certified ε of the client that paid most: {told(key)}. Runs that promise nothing here are left out."
+    rules = tuple(Rule(budget, f"budget {budget:g}") for budget in dict.fromkeys(budgets) if budget is not None)
     name = f"epsilon-{key.replace('/', '-')}"
-    return Chart(name, f"Privacy spent, {told(key)}", note, Axis("round"), Axis("ε"), tuple(series))
+    return Chart(name, f"Privacy spent, {told(key)}", note, Axis("round"), Axis("ε"), tuple(series), rules)
 
 
-def _against(views: Sequence[RunView], key: str) -> Chart:
+def _against(views: Sequence[RunView], key: str, guarantee: Guarantee) -> Chart:
     series = []
     for place, view in enumerate(views):
-        both = [
-            (line["epsilon"][key], line["accuracy"])
-            for line in view.played
-            if line.get("accuracy") is not None and line.get("epsilon", {}).get(key) is not None
-        ]
+        both = [(cost, line["accuracy"]) for line, cost in _costs(view, guarantee) if line.get("accuracy") is not None]
         if both:
-            series.append(Series(view.name, [b[0] for b in both], [b[1] for b in both], color=place))
+            x, y = [b[0] for b in both], [b[1] for b in both]
+            series.append(Series(view.name, x, y, color=place, dashed=_stroke(place)))
     note = "What each run reached for what it had spent by then: higher and further left is better."
     axes = Axis("ε"), Axis("accuracy", percent=True, range=(0.0, 1.0))
     name = f"tradeoff-{key.replace('/', '-')}"
@@ -108,9 +114,9 @@ def _warning(views: Sequence[RunView]) -> str:
 
 
 def _table(views: Sequence[RunView]) -> str:
-    keys = list(dict.fromkeys(f"{e['unit']}/{e['observer']}" for view in views for e in view.certificate))
+    wanted = _guarantees(views)
     head: list[Cell] = ["run", "mechanism", ("accuracy", "n"), ("loss", "n"), ("rounds", "n"), ("seconds", "n")]
-    head += [(f"ε {told(key)}", "n") for key in keys]
+    head += [(f"ε {told(key)}", "n") for key in wanted]
     rows = []
     for place, view in enumerate(views):
         seconds = sum(line.get("seconds_total", 0.0) for line in view.rounds)
@@ -123,8 +129,8 @@ def _table(views: Sequence[RunView]) -> str:
             (value("rounds", str(len(view.rounds)), len(view.rounds)), "n"),
             (f"{seconds:.1f}", "n"),
         ]
-        promised = {f"{entry['unit']}/{entry['observer']}": entry for entry in view.certificate}
-        rows.append(row + [(_epsilon(promised.get(key)), "n") for key in keys])
+        promised = {view.guarantees[name]: entry for name, entry in view.promises.items()}
+        rows.append(row + [(_epsilon(promised.get(guarantee)), "n") for guarantee in wanted.values()])
     return f'<div class="card">{table(head, rows)}</div>'
 
 
@@ -144,7 +150,8 @@ def _differences(views: Sequence[RunView]) -> str:
         return '<p class="lead">They do not: these runs differ in nothing but chance.</p>'
     head: list[Cell] = ["setting", *(f"{_swatch(place)}{escape(view.name)}" for place, view in enumerate(views))]
     rows = [[escape(name), *(escape(str(settings.get(name, "–"))) for settings in flat)] for name in changed]
-    return f'<div class="card">{table(head, rows)}</div>'
+    summary = f"<summary>{len(changed)} settings</summary>"
+    return f'<details class="card">{summary}{table(head, rows)}</details>'
 
 
 def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -154,5 +161,11 @@ def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return out
 
 
+def _stroke(place: int) -> int:
+    """Returns the stroke of a run's lines: colours that come again have another one."""
+    return place // len(LIGHT)
+
+
 def _swatch(place: int) -> str:
-    return f'<span class="swatch" style="background:var(--c{place % len(LIGHT)})"></span>'
+    stroke, color = ("solid", "dashed", "dotted")[_stroke(place) % 3], f"var(--c{place % len(LIGHT)})"
+    return f'<span class="stroke" style="border-top:3px {stroke} {color}"></span>'

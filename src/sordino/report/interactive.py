@@ -10,6 +10,7 @@ from sordino.report.chart import Axis, Boxes, Chart, Heat, Rule, Series
 from sordino.report.palette import LIGHT
 
 Figure = dict[str, Any]
+_STROKES = ("solid", "dash", "dot")
 
 
 def figure(chart: Chart) -> Figure:
@@ -19,10 +20,10 @@ def figure(chart: Chart) -> Figure:
         "data": [_finite(trace) for series in chart.series for trace in _traces(series)],
         "layout": {
             "xaxis": _axis(chart.x),
-            "yaxis": _axis(chart.y) | _headroom(chart),
+            "yaxis": _axis(chart.y) | _room(chart),
             "showlegend": chart.legend,
             "barmode": "group",
-            "shapes": [_line(rule.at, _token(rule.color)) for rule in chart.rules],
+            "shapes": [_line(rule, _token(rule.color)) for rule in chart.rules],
             "annotations": [_word(rule, chart.y.log) for rule in chart.rules],
         },
     }
@@ -36,15 +37,11 @@ def _finite(node: Any) -> Any:
     return None if isinstance(node, float) and not math.isfinite(node) else node
 
 
-def _headroom(chart: Chart) -> Figure:
+def _room(chart: Chart) -> Figure:
     """Returns what the chart's content asks of the y axis: rows from the top down, or room for a rule's word."""
     if any(isinstance(series, Heat) for series in chart.series):
         return {"autorange": "reversed"}
-    if not chart.rules or chart.y.log or chart.y.range is not None:
-        return {}
-    lines = (series for series in chart.series if isinstance(series, Series))
-    heights = [value for series in lines for value in series.y if value is not None and math.isfinite(value)]
-    return {"range": [0, 1.14 * max([*heights, *(rule.at for rule in chart.rules)])]}
+    return {} if chart.headroom is None else {"range": list(chart.headroom)}
 
 
 def _axis(axis: Axis) -> Figure:
@@ -81,7 +78,7 @@ def _(series: Series) -> list[Figure]:
         trace |= {"text": list(series.hover), "hovertemplate": "%{text}<extra></extra>"}
     if series.kind == "bars":
         return [trace | {"type": "bar", "textposition": "none", "marker": {"color": color}, **_whiskers(series)}]
-    line: Figure = {"color": color, "width": 2.2, "dash": "dash" if series.dashed else "solid"}
+    line: Figure = {"color": color, "width": 2.2, "dash": _STROKES[series.dashed % len(_STROKES)]}
     if series.kind == "step":
         line["shape"] = "hv"
     mode = {"dots": "markers", "both": "lines+markers"}.get(series.kind, "lines")
@@ -134,13 +131,18 @@ def _band(series: Series, color: str) -> list[Figure]:
     return [edge | {"y": list(series.low)}, edge | {"y": list(series.high)} | filled]
 
 
-def _line(at: float, color: str) -> Figure:
+def _line(rule: Rule, color: str) -> Figure:
     line = {"color": color, "width": 1.4, "dash": "dot"}
-    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": at, "y1": at, "line": line}
+    along, across = ("y", "x") if rule.upright else ("x", "y")
+    ends = {f"{along}ref": "paper", f"{along}0": 0, f"{along}1": 1, f"{across}0": rule.at, f"{across}1": rule.at}
+    return {"type": "line", "line": line, **ends}
 
 
 def _word(rule: Rule, log: bool) -> Figure:
-    place = math.log10(rule.at) if log else rule.at
     font = {"color": _token(rule.color), "size": 12}
+    if rule.upright:
+        top = {"yref": "paper", "y": 1, "yanchor": "top", "xanchor": "right", "showarrow": False}
+        return {"x": rule.at, "text": rule.label, "font": font, **top}
+    place = math.log10(rule.at) if log else rule.at
     anchors = {"xref": "paper", "xanchor": "left", "yanchor": "top" if rule.below else "bottom", "showarrow": False}
     return {"x": 0.01, "y": place, "text": rule.label, "font": font, **anchors}

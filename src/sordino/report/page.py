@@ -52,12 +52,13 @@ def certificate(view: RunView) -> str:
     if not view.certificate:
         text = "This run has not finished: there is no certificate yet. What it has spent so far is below."
         return f'<h2>What was protected, and against whom</h2><p class="lead">{text}</p>'
-    ranked = sorted(view.certificate, key=lambda entry: entry["epsilon"] is None)
-    cards = "".join(_card(promise(entry, trust(view)), entry) for entry in ranked)
+    ranked = sorted(view.promises.items(), key=lambda item: item[1]["epsilon"] is None)
+    told = (promise(entry, trust(view), view.recipe.budget.epsilon) for _, entry in ranked)
+    cards = "".join(_card(name, words, entry) for (name, entry), words in zip(ranked, told, strict=True))
     return f'<h2>What was protected, and against whom</h2><div class="promises">{cards}</div>{_seed(view)}'
 
 
-def _card(told: Promise, entry: Mapping[str, Any]) -> str:
+def _card(name: str, told: Promise, entry: Mapping[str, Any]) -> str:
     exact = value("epsilon", told.epsilon, entry["epsilon"])
     proved, at = (
         ("certified", f"<small>at δ = {told.delta}</small>") if entry["epsilon"] is not None else ("proved", "")
@@ -68,11 +69,12 @@ def _card(told: Promise, entry: Mapping[str, Any]) -> str:
         figures += (
             f'<div><span class="what">claimed by the paper</span><div class="big struck">ε = {claimed}</div></div>'
         )
+    mood = " alarming" if told.alarming else ""
     contrast = f'<p class="contrast">{escape(told.contrast)}</p>' if told.contrast else ""
     facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in told.facts)
     return (
-        f'<article class="card promise {told.verdict}" data-entry="{entry["unit"]}/{entry["observer"]}">'
-        f'<div class="head"><h3>{escape(told.title)}</h3><span class="badge {told.verdict}">{told.verdict}</span></div>'
+        f'<article class="card promise{mood}" data-entry="{escape(name)}">'
+        f'<div class="head"><h3>{escape(told.title)}</h3><span class="badge{mood}">{told.verdict}</span></div>'
         f'<div class="figures">{figures}</div>{contrast}<p>{escape(told.sentence)}</p>'
         f'<dl class="facts">{facts}</dl></article>'
     )

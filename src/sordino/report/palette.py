@@ -6,6 +6,7 @@ LIGHT = ("#2f5fd0", "#d9622b", "#1f8a70", "#8a4fbf", "#a97a05", "#c2407a", "#3a8
 DARK = ("#8aabff", "#ff9a6b", "#56cba8", "#c89dfa", "#e6b84a", "#f58bb9", "#80cbe0", "#a9b2c0")
 INK, MUTED, GRID = "#1c2330", "#5d6778", "#e4e7ee"
 HEAT = ("#f3f5fa", "#2f5fd0")
+WARN = "#b3261e"
 
 
 def css() -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from sordino import recipe as recipes
 from sordino.data.federation import Federation
 from sordino.errors import LedgerError, RecipeError, SordinoError
+from sordino.events import Guarantee, named
 from sordino.folder import RunFolder
 from sordino.recipe import Recipe
 from sordino.types import FloatArray, IntArray
@@ -60,6 +61,25 @@ class RunView:
         return next((line[field] for line in reversed(self.rounds) if line.get(field) is not None), None)
 
     @cached_property
+    def guarantees(self) -> dict[str, Guarantee]:
+        """What is promised, or charged so far, under the names that metrics use (`events.named`)."""
+        from sordino.account.ledger import Ledger
+
+        if self.certificate:
+            return named(map(_guarantee, self.certificate))
+        try:
+            with Ledger.open(self.recipe.ledger.path or self.path / "ledger.db", write=False) as ledger:
+                return named(ledger.guarantees)
+        except LedgerError:
+            return {}
+
+    @property
+    def promises(self) -> dict[str, Mapping[str, Any]]:
+        """The entries of the certificate under the same names."""
+        names = {guarantee: name for name, guarantee in self.guarantees.items()}
+        return {names[_guarantee(entry)]: entry for entry in self.certificate}
+
+    @cached_property
     def knobs(self) -> dict[str, FloatArray]:
         """Public knobs at the last checkpoint, vectors included."""
         from safetensors.numpy import load_file
@@ -83,17 +103,15 @@ class RunView:
 
     @cached_property
     def costs(self) -> dict[str, FloatArray]:
-        """ε of every client by `unit/observer`; empty when the ledger is gone."""
+        """ε of every client by guarantee; empty when the ledger is gone."""
         from sordino.account.ledger import Ledger
 
         ledger_path = self.recipe.ledger.path or self.path / "ledger.db"
         try:
             with Ledger.open(ledger_path, write=False) as ledger:
                 return {
-                    f"{guarantee.unit}/{guarantee.observer}": ledger.book(guarantee)
-                    .prices(self.recipe.budget.delta, self.recipe.budget.accountant)
-                    .epsilon
-                    for guarantee in ledger.guarantees
+                    name: ledger.book(guarantee).prices(self.recipe.budget.delta, self.recipe.budget.accountant).epsilon
+                    for name, guarantee in named(ledger.guarantees).items()
                 }
         except LedgerError:
             return {}
@@ -151,6 +169,10 @@ class RunView:
         owner = np.repeat(np.arange(len(chosen)), data.sizes)
         counts = np.bincount(owner * here.classes + data.y.numpy(), minlength=len(chosen) * here.classes)
         return Labels(chosen, counts.reshape(len(chosen), here.classes), everyone)
+
+
+def _guarantee(entry: Mapping[str, Any]) -> Guarantee:
+    return Guarantee(entry["unit"], entry["observer"], entry["adjacency"])
 
 
 def read(path: Path) -> RunView:

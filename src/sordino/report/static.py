@@ -7,8 +7,8 @@ from functools import singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sordino.report.chart import Axis, Boxes, Chart, Heat, Series
-from sordino.report.palette import GRID, HEAT, INK, LIGHT, MUTED
+from sordino.report.chart import Axis, Boxes, Chart, Heat, Rule, Series
+from sordino.report.palette import GRID, HEAT, INK, LIGHT, MUTED, WARN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,6 +32,7 @@ _STYLE: Any = {
     "svg.hashsalt": "sordino",
 }
 
+_STROKES = ("-", "--", ":")
 _INSIDE = 3
 """A legend of up to so many names finds room among the curves."""
 
@@ -75,15 +76,14 @@ def _draw_all(chart: Chart, axes: Axes) -> None:
     for number, series in enumerate(chart.series):
         _draw(series, axes, places, (number, len(chart.series)))
     for rule in chart.rules:
-        color = "#b3261e" if rule.color is None else LIGHT[rule.color % len(LIGHT)]
-        axes.axhline(rule.at, color=color, linestyle=":", linewidth=1.3)
-        side = "top" if rule.below else "bottom"
-        axes.text(0.01, rule.at, rule.label, color=color, va=side, transform=axes.get_yaxis_transform())
-    if places is not None:
+        _mark(rule, axes)
+    if places:
         tight = len(places) > 5 or sum(len(str(place)) for place in places) > 50
         axes.set_xticks(range(len(places)), list(places), rotation=25 if tight else 0)
     _scale(axes, chart.x, "x")
     _scale(axes, chart.y, "y")
+    if chart.headroom is not None:
+        axes.set_ylim(*chart.headroom)
     if chart.y.percent:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     elif isinstance(formatter := axes.yaxis.get_major_formatter(), ScalarFormatter):
@@ -94,6 +94,20 @@ def _draw_all(chart: Chart, axes: Axes) -> None:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
     elif chart.legend:
         axes.legend(loc="best", fontsize=9)
+
+
+def _mark(rule: Rule, axes: Axes) -> None:
+    color = WARN if rule.color is None else LIGHT[rule.color % len(LIGHT)]
+    stroke: Any = {"color": color, "linestyle": ":", "linewidth": 1.3}
+    if rule.upright:
+        axes.axvline(rule.at, **stroke)
+        axes.text(
+            rule.at, 0.98, f"{rule.label} ", color=color, ha="right", va="top", transform=axes.get_xaxis_transform()
+        )
+        return
+    axes.axhline(rule.at, **stroke)
+    side = "top" if rule.below else "bottom"
+    axes.text(0.01, rule.at, rule.label, color=color, va=side, transform=axes.get_yaxis_transform())
 
 
 def _whole(chart: Chart) -> bool:
@@ -118,10 +132,15 @@ def _scale(axes: Axes, axis: Axis, which: str) -> None:
         getattr(axes, f"{which}axis").minorticks_off()
     if axis.range is not None and not axis.log:
         getattr(axes, f"set_{which}lim")(*axis.range)
+    elif which == "y" and axis.title and not axis.log:
+        # as on the page: nothing begins above zero
+        axes.update_datalim([(axes.dataLim.x0, 0.0)], updatex=False)
+        low, high = axes.dataLim.intervaly
+        axes.set_ylim(bottom=0.0 if low == 0 else None, top=0.0 if high == 0 else None)
 
 
-def _along(x: Sequence[Any], places: dict[Any, int] | None, shift: float = 0.0) -> list[float]:
-    return [float(value) if places is None else places[value] + shift for value in x]
+def _along(x: Sequence[Any], places: dict[Any, int] | None) -> list[float]:
+    return [float(value if places is None else places[value]) for value in x]
 
 
 @singledispatch
@@ -134,10 +153,10 @@ def _(series: Series, axes: Axes, places: dict[Any, int] | None, order: tuple[in
     color = LIGHT[series.color % len(LIGHT)]
     y = [float("nan") if value is None else float(value) for value in series.y]
     if series.kind == "bars":
-        width = 0.8 / order[1]
-        x = _along(series.x, places, (order[0] - (order[1] - 1) / 2) * width if places else 0.0)
-        gap = _least_gap(x)
-        axes.bar(x, y, width=width if places else gap * 0.9, color=color, label=series.label)
+        middle = _along(series.x, places)
+        width = 0.88 * _least_gap(middle) / order[1]
+        x = [at + (order[0] - (order[1] - 1) / 2) * width for at in middle]
+        axes.bar(x, y, width=width, color=color, label=series.label)
         _whiskers(series, axes, x, y)
         return
     x = _along(series.x, places)
@@ -145,7 +164,7 @@ def _(series: Series, axes: Axes, places: dict[Any, int] | None, order: tuple[in
         axes.plot(x, y, "o", color=color, label=series.label, markersize=5)
         _whiskers(series, axes, x, y)
         return
-    style: dict[str, Any] = {"linestyle": "--" if series.dashed else "-", "linewidth": 1.8}
+    style: dict[str, Any] = {"linestyle": _STROKES[series.dashed % len(_STROKES)], "linewidth": 1.8}
     style |= {"drawstyle": "steps-post"} if series.kind == "step" else {}
     axes.plot(x, y, color=color, label=series.label, marker="o" if series.kind == "both" else None, **style)
     if series.low is not None and series.high is not None:

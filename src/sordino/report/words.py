@@ -24,13 +24,18 @@ _ADJACENCY = {
 }
 
 
+_ROUNDING = 1e-6
+
+
 @dataclass(frozen=True)
 class Promise:
     """One line of a certificate, told to a reader."""
 
     title: str
     verdict: str
-    """`certified`, `claimed-only` or `unprotected`."""
+    """`certified`, `claimed-only` or `unprotected`, and whether that is more than the budget."""
+    alarming: bool
+    """Whether this is no protection, or less than the budget asked for."""
     epsilon: str
     delta: str
     sentence: str
@@ -39,19 +44,21 @@ class Promise:
     facts: tuple[tuple[str, str], ...]
 
 
-def promise(entry: Mapping[str, Any], trust: str) -> Promise:
-    """Returns a certificate entry in words."""
+def promise(entry: Mapping[str, Any], trust: str, budget: float | None = None) -> Promise:
+    """Returns a certificate entry in words; `budget` is the ε that the run was held to."""
     unit, observer = entry["unit"], entry["observer"]
     epsilon, claimed = entry.get("epsilon"), entry.get("claimed_epsilon")
+    exceeds = epsilon is not None and budget is not None and epsilon > budget * (1 + _ROUNDING)
     return Promise(
         title=f"{_UNITS[unit][0]} against {'an outsider' if observer == 'outsider' else 'the server'}",
-        verdict=entry["status"],
+        verdict=f"{entry['status']}, above the budget" if exceeds else entry["status"],
+        alarming=exceeds or epsilon is None,
         epsilon=number(epsilon),
         delta=small(entry["delta"]),
         sentence=_sentence(entry, trust),
         claimed=None if claimed is None or claimed == epsilon else number(claimed),
-        contrast=_contrast(epsilon, claimed),
-        facts=tuple(_facts(entry)),
+        contrast=f"{_contrast(epsilon, claimed)}{_exceeded(budget, claimed) if exceeds else ''}".strip(),
+        facts=tuple(_facts(entry, exceeds)),
     )
 
 
@@ -65,6 +72,11 @@ def number(epsilon: float | None) -> str:
 def small(delta: float) -> str:
     """Returns δ without the zero that programmers put into its exponent."""
     return f"{delta:g}".replace("e-0", "e-")
+
+
+def adjacency(name: str) -> str:
+    """Returns what may differ between neighbours, as people write it."""
+    return name.replace("add_remove", "add or remove").replace("_", " ")
 
 
 def best_guess(epsilon: float, delta: float) -> float:
@@ -105,9 +117,14 @@ def _contrast(epsilon: float | None, claimed: float | None) -> str:
     return f"The paper's formula says {number(claimed)}; what is proved is {number(epsilon)}, {word}."
 
 
-def _facts(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _exceeded(budget: float | None, claimed: float | None) -> str:
+    why = ", which bound only the claim" if claimed is not None else ""
+    return f" That exceeds the budget of {budget:g}{why}."
+
+
+def _facts(entry: Mapping[str, Any], exceeds: bool) -> list[tuple[str, str]]:
     facts = [
-        ("adjacency", entry["adjacency"].replace("add_remove", "add or remove").replace("_", " ")),
+        ("adjacency", adjacency(entry["adjacency"])),
         ("accountant", entry.get("accountant", "")),
     ]
     if entry.get("claim"):
@@ -119,7 +136,7 @@ def _facts(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
         facts.append(("dearest client", f"no. {worst['client']}, {worst['participations']} participations"))
     if entry.get("median_epsilon") is not None:
         facts.append(("median client", f"ε = {number(entry['median_epsilon'])}"))
-    if entry.get("near_limit") is not None:
+    if entry.get("near_limit") is not None and not exceeds:
         facts.append(("near their limit", f"{entry['near_limit']:,} clients"))
     if entry.get("reason"):
         facts.append(("reason", entry["reason"]))

@@ -1,0 +1,68 @@
+"""What a page says of promises that are more than one number: two adjacencies, a filter, a budget that bound a claim."""
+
+from __future__ import annotations
+
+from sordino.report import compared, page, plots
+from sordino.report.chart import Chart, Series
+from sordino.report.reading import RunView, read
+
+from .conftest import Player
+
+FAITHFUL = "mechanism.mode=faithful"
+CROWD = ("partition.clients=200", "select.kind=everyone")
+
+
+def chart(view: RunView, key: str) -> Chart:
+    return next(found for found in plots.charts(view) if found.key == key)
+
+
+def test_two_adjacencies_of_one_observer_are_told_apart(played: Player, view: RunView) -> None:
+    both = read(played("dropout_robust", *CROWD, FAITHFUL))
+    zeroed, removed = "client/outsider/zero_out", "client/outsider/add_remove"
+    assert set(both.promises) == {"client/server", zeroed, removed}
+    assert both.promises[removed]["epsilon"] is None
+    spent = both.rounds[-1]["epsilon"]
+    assert spent[removed] is None
+    assert spent[zeroed] == both.promises[zeroed]["epsilon"]
+    drawn = chart(both, "epsilon")
+    assert [line.label for line in drawn.series if isinstance(line, Series)] == [
+        "client against server",
+        "client against outsider (zero out)",
+    ]
+    assert drawn.note.endswith("for client against outsider (add or remove).")
+    assert f'data-entry="{removed}"' in page.page(both, [])
+    together = compared.page([both, view], [])
+    assert "ε client against outsider (zero out)" in together
+    assert "ε client against outsider (add or remove)" in together
+
+
+def test_runs_with_other_adjacencies_share_no_column(played: Player) -> None:
+    other = read(played("dropout_robust", *CROWD))
+    assert other.guarantees["client/outsider"].adjacency != other.guarantees["client/server"].adjacency
+    third = read(played("fed_ldp"))
+    keys = {found.key for found in compared.charts([other, third])}
+    assert {"epsilon-client-outsider-add_remove", "epsilon-client-outsider-zero_out"} <= keys
+
+
+def test_a_filter_promises_its_level_and_not_the_path(played: Player) -> None:
+    view = read(played("a_dpfl"))
+    promised = view.promises["record/server"]["epsilon"]
+    assert view.rounds[-1]["epsilon"]["record/server"] < 0.99 * promised
+    by_round, over = chart(view, "epsilon"), chart(view, "epsilon-clients")
+    assert [rule.label for rule in by_round.rules] == [f"budget 1, promised {promised:.3f}"]
+    assert [(rule.at, rule.upright) for rule in over.rules] == [(promised, True)]
+    assert over.x.range is not None and over.x.range[1] > promised
+    for note in (by_round.note, over.note):
+        assert "Composed so far; what is promised is the line" in note
+        assert "the promise is the filter's, whatever path the run took" in note
+
+
+def test_a_certificate_above_the_budget_is_no_success(played: Player, view: RunView) -> None:
+    printed = read(played("geometric", FAITHFUL))
+    assert printed.promises["client/server"]["epsilon"] > 1
+    html = page.page(printed, [])
+    assert 'class="badge alarming">certified, above the budget<' in html
+    assert "That exceeds the budget of 1, which bound only the claim." in html
+    assert "near their limit" not in html
+    assert [rule.label for rule in chart(printed, "epsilon").rules] == ["budget 1, claimed 1.000"]
+    assert "above the budget" not in page.page(view, [])
