@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import io
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -124,19 +125,28 @@ class RunFolder:
         self._replace("certificate.json", certificate.to_json().encode())
 
     def log(self, metrics: Mapping[str, Any]) -> None:
-        """Appends one line of metrics."""
+        """Appends one line of metrics; a number that is not finite is written as null."""
         path = self.path / "metrics.jsonl"
         with writing(path), path.open("a") as file:
-            file.write(json.dumps(metrics) + "\n")
+            file.write(_line(metrics))
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Returns all metrics so far; a line that a crash cut short is left out."""
-        path, lines = self.path / "metrics.jsonl", []
-        for line in path.read_text().splitlines() if path.exists() else []:
+        """Returns all metrics so far; a line that a crash cut short is left out.
+
+        Raises:
+            RecipeError: the file holds something else.
+        """
+        path, lines = self.path / "metrics.jsonl", list[dict[str, Any]]()
+        for line in path.read_bytes().splitlines() if path.exists() else []:
             try:
-                lines.append(json.loads(line))
+                told = json.loads(line.decode())
+            except UnicodeDecodeError:
+                raise _unreadable(path, len(lines) + 1) from None
             except ValueError:
                 break
+            if not isinstance(told, dict) or not isinstance(told.get("round"), int):
+                raise _unreadable(path, len(lines) + 1)
+            lines.append(told | ({"loss": math.nan} if told.get("diverged") else {}))
         return lines
 
     def note(self, round_: int, notes: Mapping[str, Tensor]) -> None:
@@ -155,7 +165,7 @@ class RunFolder:
     def rewind(self, round_: int) -> None:
         """Drops metrics of rounds after `round_`, which will be played again."""
         kept = [line for line in self.metrics() if line["round"] <= round_]
-        self._replace("metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept).encode())
+        self._replace("metrics.jsonl", "".join(map(_line, kept)).encode())
 
     def _replace(self, name: str, data: bytes) -> None:
         aside = self.path / f".{name}.new"
@@ -174,3 +184,19 @@ class RunFolder:
                 os.fsync(handle)
             finally:
                 os.close(handle)
+
+
+def _line(metrics: Mapping[str, Any]) -> str:
+    loss = metrics.get("loss")
+    told = metrics if loss is None or math.isfinite(loss) else {**metrics, "diverged": True}
+    return json.dumps(_finite(told), allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(part) for name, part in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _unreadable(path: Path, line: int) -> RecipeError:
+    return RecipeError(f"{path} is damaged in line {line}: bring the file back, or cut it off before that line")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from sordino.data.federation import Federation
 from sordino.mechanism import Knobs, Mechanism, Turn
 from sordino.select.dropout import Dropout
 from sordino.server import ServerStep
-from sordino.stages import Shielded
+from sordino.stages import Bounded, Shielded
 from sordino.stopwatch import Stopwatch
 from sordino.train.trainer import Trainer
 from sordino.types import IntArray
@@ -44,7 +44,8 @@ class Played:
     cohort: int
     survivors: int
     stddev: float
-    clip_fraction: float
+    clip_fraction: float | None
+    """None where contributions were clipped in training already, and nobody counted."""
     notes: Mapping[str, Tensor] = field(default_factory=dict)
     """Private numbers of the first clients, for a simulation that records them."""
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -68,7 +69,7 @@ def play(stage: Stage, turn: Turn, public: Mapping[str, float]) -> Played:
         BudgetExceeded: too few clients can pay for the release; nothing was broadcast.
         ProtocolError: too few clients survived; nothing was released, the reservation stays spent.
     """
-    mechanism, watch, told = stage.mechanism, Stopwatch(), list[tuple[int, Mapping[str, Tensor]]]()
+    mechanism, watch, told = stage.mechanism, Stopwatch(), list[tuple[int | None, Mapping[str, Tensor]]]()
 
     with watch("select"):
         charges = mechanism.quote(turn)
@@ -86,7 +87,7 @@ def play(stage: Stage, turn: Turn, public: Mapping[str, float]) -> Played:
                 update = mechanism.local.train(stage.trainer, turn, stage.federation.gather(chunk))
             with watch("bound"):
                 contribution = mechanism.bounder.bound(update, turn)
-                told.append((int(contribution.clipped.sum()), contribution.notes))
+                told.append((_clipped(mechanism, contribution), contribution.notes))
             with watch("shield"):
                 message = mechanism.perturber.shield(contribution, turn)
             yield message
@@ -107,10 +108,20 @@ def play(stage: Stage, turn: Turn, public: Mapping[str, float]) -> Played:
         len(cohort),
         len(summed.survivors),
         released.stddev,
-        clip_fraction=sum(clipped for clipped, _ in told) / max(1, len(senders)),
+        clip_fraction=_share([clipped for clipped, _ in told], len(senders)),
         notes=told[0][1] if told else {},
         seconds=watch.seconds,
     )
+
+
+def _clipped(mechanism: Mechanism, contribution: Bounded) -> int | None:
+    unknown = contribution.clipped_within or mechanism.after_step is not None
+    return None if unknown else int(contribution.clipped.sum())
+
+
+def _share(clipped: Sequence[int | None], senders: int) -> float | None:
+    known = [count for count in clipped if count is not None]
+    return sum(known) / max(1, senders) if len(known) == len(clipped) else None
 
 
 def _chunks(clients: IntArray, width: int) -> Iterator[IntArray]:

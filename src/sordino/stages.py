@@ -67,6 +67,8 @@ class Bounded:
     """Private numbers that a simulation may record on request (`run.notes`), never used by another part."""
     side: Mapping[str, Tensor] = field(default_factory=dict)
     """Further bounded columns by name, `[clients, width]`, that the perturber has to noise."""
+    clipped_within: bool = False
+    """Whether what a row was made of had been clipped in training, which `clipped` does not count."""
 
 
 @dataclass(frozen=True)

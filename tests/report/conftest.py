@@ -34,6 +34,8 @@ def adaptive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
+CROWD = ("partition.clients=200", "select.kind=everyone")
+"""What a secure sum needs, to survive a few dropouts."""
 Player = Callable[..., Path]
 
 

@@ -2,48 +2,111 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from sordino import recipe as recipes
+from sordino.assemble import assemble
+from sordino.report import page
 from sordino.report.chart import Boxes, Chart, Series
 from sordino.report.plots import charts
 from sordino.report.reading import RunView, read
 
-from .conftest import play
+from .conftest import CROWD, Player
 
-SKEWED = ("partition.kind=label_skew", "partition.share=0.9", "partition.share_min=0.0", "budget.epsilon=8")
+SKEWED = ("partition.kind=label_skew", "partition.share=0.9", "partition.share_min=0.0")
+FEW = ("select.kind=fixed", "select.size=10", *SKEWED, "budget.epsilon=8")
+CAD = ("mechanism.obsolete=0.9", "mechanism.clip_norm=0.5", "budget.epsilon=10")
+FALLING = ("mechanism.adjust_every=2", "mechanism.threshold=0.3")
 
 
 def chart(view: RunView, key: str) -> Chart:
     return next(found for found in charts(view) if found.key == key)
 
 
-def test_component_scales_are_summed_up_tensor_by_tensor(tmp_path: Path) -> None:
-    view = read(play(tmp_path / "run", "mechanism.name=component_adaptive"))
+def test_component_scales_are_summed_up_tensor_by_tensor(played: Player) -> None:
+    view = read(played("component_adaptive"))
     boxes = chart(view, "scales").series[0]
-    scales = load_file(tmp_path / "run" / "checkpoint.safetensors")["knob/scales"]
+    scales = load_file(view.path / "checkpoint.safetensors")["knob/scales"]
     assert isinstance(boxes, Boxes) and list(boxes.x) == ["1.weight", "1.bias"]
     assert boxes.summaries[0] == pytest.approx(np.quantile(scales[:640], [0, 0.25, 0.5, 0.75, 1]))
     assert boxes.summaries[1] == pytest.approx(np.quantile(scales[640:], [0, 0.25, 0.5, 0.75, 1]))
+    ticks = chart(view, "scales").y.ticks
+    assert ticks is not None and len(ticks) > 1
+    assert all(scales.min() <= tick <= scales.max() for tick in ticks)
 
 
-def test_fed_cad_shows_its_diff_and_the_correlation_that_follows(tmp_path: Path) -> None:
-    play(tmp_path / "run", "mechanism.name=fed_cad", *SKEWED)
-    drawn = chart(read(tmp_path / "run"), "difference").series
-    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert isinstance(drawn[0], Series) and isinstance(drawn[1], Series)
-    assert drawn[0].y == [line["knobs"]["difference"] for line in lines]
-    assert drawn[1].y == [1 - line["knobs"]["difference"] for line in lines]
+def test_fed_cad_shows_the_diff_of_each_round_and_the_correlation_that_follows(played: Player) -> None:
+    view = read(played("fed_cad", *CAD))
+    found = chart(view, "difference")
+    diff, kept, seen = (line for line in found.series if isinstance(line, Series))
+    left = [line["knobs"]["difference"] for line in view.rounds]
+    assert len(set(left)) > 1
+    assert diff.y == [0.5, *left[:-1]], "a round records what it leaves to the next one"
+    assert kept.y == [1 - d for d in diff.y if d is not None]
+    assert seen.y == [max(0, line["knobs"]["gap"]) ** 0.5 for line in view.rounds]
+    assert found.y.range is not None and found.y.range[1] > max(value for value in seen.y if value is not None) > 1.05
 
 
-def test_a_dpfl_asks_those_whose_labels_are_like_everybodys(tmp_path: Path) -> None:
-    settings = ("mechanism.name=a_dpfl", "select.kind=fixed", "select.size=10", *SKEWED)
-    dots = chart(read(play(tmp_path / "run", *settings)), "selection").series[0]
+def test_a_dpfl_asks_those_whose_labels_are_like_everybodys(played: Player) -> None:
+    dots = chart(read(played("a_dpfl", *FEW)), "selection").series[0]
     assert isinstance(dots, Series)
     far, share = np.array(dots.x, float), np.array(dots.y, float)
     assert share.sum() == pytest.approx(10), "ten of sixty clients in each round, the opening left out"
     assert far[share > 0].max() <= far[share == 0].min()
+
+
+def test_noise_falls_in_the_round_that_was_played_with_less(played: Player) -> None:
+    view = read(played("a_dpfl", *FALLING))
+    line = chart(view, "knob-noise_multiplier").series[0]
+    assert isinstance(line, Series)
+    left = [line["knobs"]["noise_multiplier"] for line in view.rounds]
+    assert list(line.x) == [2, 3, 4, 5, 6], "what calibration gave the first round is in no file"
+    assert line.y == left[:-1]
+    assert len(set(left)) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "knob", "settings"),
+    [
+        ("dp_fedavg_adaptive", "certified", "clip_norm", ()),
+        ("fed_cad", "certified", "difference", ()),
+        ("a_dpfl", "certified", "noise_multiplier", ("mechanism.noise_multiplier=30",)),
+        ("geometric", "certified", "noise_multiplier", ("mechanism.noise_multiplier=30",)),
+        ("geometric", "faithful", "noise_multiplier", ("mechanism.noise_multiplier=30",)),
+    ],
+)
+def test_the_first_round_is_played_with_what_the_recipe_sets(
+    name: str, mode: str, knob: str, settings: tuple[str, ...]
+) -> None:
+    recipe = recipes.read(None, [f"mechanism.name={name}", f"mechanism.mode={mode}", "run.rounds=2", *settings])
+    start = assemble(recipe).mechanism.adapter.start()[knob]
+    view = RunView(Path(), recipe, {}, ({"round": 1, "knobs": {knob: -1.0}}, {"round": 2, "knobs": {knob: -2.0}}), ())
+    assert view.played_with(knob) == ([1, 2], [float(start), -1.0])
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("a_dpfl", ()), ("a_dpfl", ("mechanism.mode=faithful",)), ("dp_sgd", ()), ("dropout_robust", CROWD)],
+)
+def test_what_is_clipped_in_training_is_not_told_to_be_unclipped(
+    played: Player, name: str, settings: tuple[str, ...]
+) -> None:
+    view = read(played(name, *settings))
+    assert view.played and all(line["clip_fraction"] is None for line in view.played)
+    assert "clipping" not in {found.key for found in charts(view)}
+
+
+def test_a_run_without_noise_says_so_and_that_its_model_never_moved(played: Player, view: RunView) -> None:
+    still = read(played("component_adaptive", "mechanism.mode=faithful"))
+    noise = chart(still, "noise")
+    assert isinstance(noise.series[0], Series) and set(noise.series[0].y) == {0.0}
+    assert noise.note.endswith("There was none in any round.")
+    html = page.page(still, charts(still))
+    assert "The model never moved" in html
+    assert "nothing is proved: certified ε is ∞ from the first round on. The budget of ε = 1 bound only" in html
+    moved = page.page(view, charts(view))
+    assert "never moved" not in moved and "nothing is proved: certified ε" not in moved

@@ -1,4 +1,4 @@
-"""What a page says of promises that are more than one number: two adjacencies, a filter, a budget that bound a claim."""
+"""What a page says of promises that are more than one number: two adjacencies, a filter, a claim held to a budget."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from sordino.report import compared, page, plots
 from sordino.report.chart import Chart, Series
 from sordino.report.reading import RunView, read
 
-from .conftest import Player
+from .conftest import CROWD, Player
 
 FAITHFUL = "mechanism.mode=faithful"
-CROWD = ("partition.clients=200", "select.kind=everyone")
 
 
 def chart(view: RunView, key: str) -> Chart:

@@ -75,7 +75,8 @@ class PerExample:
             raise SordinoError("the record unit needs rows of per-example clipped gradients: use a per-example trainer")
         if not torch.isfinite(update.rows).all():
             raise SordinoError("a per-example trainer returned a row that is not finite: it must drop such gradients")
-        return Bounded(update.clients, update.rows, torch.ones(len(update.rows)), torch.zeros(len(update.rows)).bool())
+        clipped = torch.zeros(len(update.rows)).bool()
+        return Bounded(update.clients, update.rows, torch.ones(len(update.rows)), clipped, clipped_within=True)
 
 
 @dataclass(frozen=True)

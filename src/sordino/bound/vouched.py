@@ -40,4 +40,4 @@ class AsTrained:
 def _counted_alike(update: Update) -> Bounded:
     finite = torch.isfinite(update.rows).all(1)
     rows = update.rows.where(finite[:, None], torch.zeros((), dtype=update.rows.dtype))
-    return Bounded(update.clients, rows, torch.ones(len(rows)), ~finite, side=update.side)
+    return Bounded(update.clients, rows, torch.ones(len(rows)), ~finite, side=update.side, clipped_within=True)

@@ -11,6 +11,21 @@ Number = float | int
 Kind = Literal["line", "dots", "both", "bars", "step"]
 
 
+def marks(low: float, high: float) -> list[float]:
+    """Returns a few round numbers along a logarithmic axis that reaches from `low` to `high`."""
+    if high <= low:
+        return [low]
+    if high > 4 * low:
+        powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        digits = (1,) if high > 1e4 * low else (1, 2, 5)
+        found = (float(f"{digit}e{power}") for power in powers for digit in digits)
+        return [mark for mark in found if low <= mark <= high]
+    rough = (high - low) / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * digit for digit in (1, 2, 5, 10) if power * digit >= rough)
+    return [float(f"{step * place:.6g}") for place in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
 @dataclass(frozen=True)
 class Series:
     """Points that belong together; None leaves a gap.

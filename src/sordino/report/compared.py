@@ -17,7 +17,7 @@ from sordino.report.palette import LIGHT
 from sordino.report.plots.learning import measured
 from sordino.report.plots.privacy import told
 from sordino.report.reading import RunView
-from sordino.report.words import number
+from sordino.report.words import figure, number
 
 
 def write(views: Sequence[RunView], out: Path, images: Path | None) -> list[Path]:
@@ -125,7 +125,7 @@ def _table(views: Sequence[RunView]) -> str:
             f"{_swatch(place)}{escape(view.name)}",
             escape(f"{view.recipe.mechanism.name} ({view.recipe.mechanism.mode})"),
             ("" if accuracy is None else value("accuracy", f"{accuracy:.2%}".replace("%", " %"), accuracy), "n"),
-            ("" if loss is None else value("loss", f"{loss:.4g}", loss), "n"),
+            ("" if loss is None else value("loss", figure(loss), loss), "n"),
             (value("rounds", str(len(view.rounds)), len(view.rounds)), "n"),
             (f"{seconds:.1f}", "n"),
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import resources
@@ -68,8 +69,9 @@ def table(head: Sequence[Cell], rows: Iterable[Sequence[Cell]]) -> str:
     return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def value(field: str, shown: str, exact: object) -> str:
-    """Returns a number as people read it, with the exact one beside it for programs."""
+def value(field: str, shown: str, exact: float | None) -> str:
+    """Returns a number as people read it, with the exact one (null: not finite) beside it for programs."""
+    exact = exact if exact is not None and math.isfinite(exact) else None
     return f'<span data-field="{escape(field)}" data-value="{escape(json.dumps(exact))}">{escape(shown)}</span>'
 
 

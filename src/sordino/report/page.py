@@ -14,7 +14,8 @@ from sordino.report.chart import Chart
 from sordino.report.document import document, table, value
 from sordino.report.document import plots as places
 from sordino.report.reading import RunView
-from sordino.report.words import Promise, number, promise
+from sordino.report.remarks import missing, remarks
+from sordino.report.words import Promise, figure, number, promise
 
 _STOPPED = {
     "rounds": "all rounds were played",
@@ -37,8 +38,8 @@ def page(view: RunView, charts: list[Chart]) -> str:
     mechanism, data = view.recipe.mechanism, view.recipe.data
     kind = "simulation" if view.facts.get("simulation") else "deployment"
     sub = f"run {escape(view.name)} · {mechanism.mode} · {escape(trust(view))} trust · {kind}"
-    parts = certificate(view), _tiles(view), "<h2>How it went</h2>", places(charts), _missing(view), _rounds(view)
-    body = "".join((*parts, _recipe(view)))
+    went = "<h2>How it went</h2>", remarks(view), places(charts), missing(view), _rounds(view)
+    body = "".join((certificate(view), _tiles(view), *went, _recipe(view)))
     return document(f"{mechanism.name} on {data.name}", sub, body, charts)
 
 
@@ -97,7 +98,7 @@ def _tiles(view: RunView) -> str:
         ("test accuracy", value("accuracy", f"{accuracy:.1%}".replace("%", " %"), accuracy))
         if accuracy is not None
         else None,
-        ("test loss", value("loss", f"{loss:.4g}", loss)) if loss is not None else None,
+        ("test loss", value("loss", figure(loss), loss)) if loss is not None else None,
         (f"rounds of {view.recipe.run.rounds}", value("rounds", str(len(view.rounds)), len(view.rounds))),
         ("clients", f"{len(view.participations):,}") if len(view.participations) else None,
         ("budget ε", f"{view.recipe.budget.epsilon:g}") if view.recipe.budget.epsilon is not None else None,
@@ -109,22 +110,13 @@ def _tiles(view: RunView) -> str:
     return f'<div class="tiles">{inner}</div>'
 
 
-def _missing(view: RunView) -> str:
-    gone = []
-    if view.federation is None:
-        gone.append("the label map (the data of this run is not here)")
-    if not view.costs:
-        gone.append("costs by client (the ledger of this run is not here)")
-    return f'<p class="sub" style="margin-top:14px">Not shown: {"; ".join(gone)}.</p>' if gone else ""
-
-
 def _rounds(view: RunView) -> str:
     observers = list(dict.fromkeys(key for line in view.rounds for key in line.get("epsilon", {})))
     head = ["round", "asked", "counted", "accuracy", "loss", "noise", *(f"ε {key}" for key in observers)]
     rows = []
     for line in view.rounds:
         counts = ["aborted" if line.get(key) is None else f"{line[key]:,}" for key in ("cohort", "survivors")]
-        measured = ["" if line.get(key) is None else f"{line[key]:.4g}" for key in ("accuracy", "loss", "noise_stddev")]
+        measured = ["" if line.get(key) is None else figure(line[key]) for key in ("accuracy", "loss", "noise_stddev")]
         spent = [number(line["epsilon"][key]) if key in line.get("epsilon", {}) else "" for key in observers]
         rows.append([(text, "n") for text in (str(line["round"]), *counts, *measured, *spent)])
     inner = table([(name, "n") for name in head], rows)

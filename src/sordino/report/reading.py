@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 from sordino import recipe as recipes
+from sordino.account.certificate import Certificate
 from sordino.data.federation import Federation
 from sordino.errors import LedgerError, RecipeError, SordinoError
 from sordino.events import Guarantee, named
@@ -56,6 +58,23 @@ class RunView:
         """Rounds that released something."""
         return [line for line in self.rounds if "aborted" not in line]
 
+    def played_with(self, knob: str) -> tuple[list[int], list[float | None]]:
+        """Returns the rounds that released something, and what a knob was in each of them.
+
+        A round records the knobs that it leaves to the next one. The first round's is known where the recipe sets it;
+        otherwise the second round is the first.
+        """
+        now = getattr(self.recipe.mechanism, knob, None)
+        rounds, values = list[int](), list[float | None]()
+        for line in self.rounds:
+            if "aborted" in line:
+                continue
+            if now is not None or rounds:
+                rounds.append(line["round"])
+                values.append(now)
+            now = line.get("knobs", {}).get(knob)
+        return rounds, values
+
     def last(self, field: str) -> float | None:
         """Returns the last value of a metric that was measured."""
         return next((line[field] for line in reversed(self.rounds) if line.get(field) is not None), None)
@@ -81,11 +100,14 @@ class RunView:
 
     @cached_property
     def knobs(self) -> dict[str, FloatArray]:
-        """Public knobs at the last checkpoint, vectors included."""
+        """Public knobs at the last checkpoint, vectors included; empty where there is none that can be read."""
+        from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
-        path = self.path / "checkpoint.safetensors"
-        tensors = load_file(path) if path.exists() else {}
+        try:
+            tensors = load_file(self.path / "checkpoint.safetensors")
+        except (OSError, SafetensorError):
+            return {}
         return {
             name.removeprefix("knob/"): value.astype(np.float64)
             for name, value in tensors.items()
@@ -94,12 +116,12 @@ class RunView:
 
     @cached_property
     def notes(self) -> dict[str, FloatArray]:
-        """Private numbers of the simulation, where the recipe asked for them (`run.notes`)."""
-        path = self.path / "notes.npz"
-        if not path.exists():
+        """Private numbers of the simulation, where the recipe asked for them (`run.notes`) and they can be read."""
+        try:
+            with np.load(self.path / "notes.npz") as file:
+                return {name: np.asarray(file[name]) for name in file.files}
+        except (OSError, ValueError, EOFError, BadZipFile):
             return {}
-        with np.load(path) as file:
-            return {name: np.asarray(file[name]) for name in file.files}
 
     @cached_property
     def costs(self) -> dict[str, FloatArray]:
@@ -130,6 +152,17 @@ class RunView:
                 return times
         except LedgerError:
             return np.empty(0, np.int64)
+
+    @cached_property
+    def charged_rounds(self) -> int:
+        """The last round of this run that the ledger knows; 0 when that is gone."""
+        from sordino.account.ledger import Ledger
+
+        try:
+            with Ledger.open(self.recipe.ledger.path or self.path / "ledger.db", write=False) as ledger:
+                return max((entry.round_ for entry in ledger.entries if entry.run == self.facts["run"]), default=0)
+        except LedgerError:
+            return 0
 
     @cached_property
     def federation(self) -> Federation | None:
@@ -184,10 +217,30 @@ def read(path: Path) -> RunView:
     if not (path / "recipe.toml").exists():
         raise RecipeError(f"{path} holds no run: name a folder that `sordino run` made")
     folder = RunFolder(path)
-    rounds = folder.metrics()
+    facts, rounds = _facts(folder), folder.metrics()
     if not rounds:
         raise RecipeError(f"{path} has not played a round yet: go on with `sordino run --resume --out {path}`")
-    certificate = path / "certificate.json"
-    promised = json.loads(certificate.read_text()) if certificate.exists() else []
-    entries = promised if isinstance(promised, list) else promised["entries"]
-    return RunView(path, recipes.read(path / "recipe.toml"), folder.facts(), tuple(rounds), tuple(entries))
+    recipe = recipes.read(path / "recipe.toml")
+    return RunView(path, recipe, facts, tuple(rounds), _promised(path / "certificate.json"))
+
+
+def _facts(folder: RunFolder) -> Mapping[str, Any]:
+    try:
+        return folder.facts()
+    except RecipeError:
+        raise RecipeError(
+            f"{folder.path / 'run.json'} is missing or cannot be read: bring it back, or name another folder that "
+            "`sordino run` made"
+        ) from None
+
+
+def _promised(path: Path) -> tuple[Mapping[str, Any], ...]:
+    """Returns the entries of a certificate; none where the run has not finished."""
+    if not path.exists():
+        return ()
+    try:
+        certificate = Certificate.from_json(path.read_text())
+    except (OSError, ValueError, AttributeError, IndexError, LedgerError):
+        again = f"sordino run --resume --out {path.parent}"
+        raise RecipeError(f"{path} cannot be read: make it anew from the run's ledger with `{again}`") from None
+    return tuple(json.loads(certificate.to_json())["entries"])

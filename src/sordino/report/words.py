@@ -69,6 +69,13 @@ def number(epsilon: float | None) -> str:
     return f"{epsilon:.3f}" if epsilon < 10 else f"{epsilon:.2f}" if epsilon < 1000 else f"{epsilon:,.0f}"
 
 
+def figure(value: float) -> str:
+    """Returns a measured number with four digits, or as a word where it is none."""
+    if not math.isfinite(value):
+        return "diverged"
+    return f"{value:.4g}" if abs(value) < 1e4 or abs(value) >= 1e9 else f"{value:,.0f}"
+
+
 def small(delta: float) -> str:
     """Returns δ without the zero that programmers put into its exponent."""
     return f"{delta:g}".replace("e-0", "e-")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sordino.report.chart import Axis, Boxes, Chart, Series
+from sordino.report.chart import Axis, Boxes, Chart, Series, marks
 from sordino.report.reading import RunView
 
 _MOST_DOTS = 2000
@@ -24,7 +24,8 @@ def component_scales(view: RunView) -> list[Chart]:
     summaries = [_five(scales[part]) for part in parts.values()]
     note = "Noise of each component relative to the average one, after the last round: made from released models only."
     boxes = Boxes("scale", list(parts), summaries)
-    axis = Axis("relative scale", log=True)
+    ends = [value for five in summaries for value in five if value > 0]
+    axis = Axis("relative scale", log=True, ticks=marks(min(ends), max(ends)) if ends else None)
     return [Chart("scales", "Component scales", note, Axis("component", categories=True), axis, (boxes,))]
 
 
@@ -49,20 +50,19 @@ def differences(view: RunView) -> list[Chart]:
     lines = [line for line in view.played if "difference" in line.get("knobs", {})]
     if not lines:
         return []
-    rounds = [line["round"] for line in lines]
-    diff = [line["knobs"]["difference"] for line in lines]
+    rounds, diff = view.played_with("difference")
     series = [
         Series("Diff D", rounds, diff, "step", 0),
-        Series("noise correlation 1 − D", rounds, [1 - d for d in diff], "step", 1, dashed=True),
+        Series("noise correlation 1 − D", rounds, [None if d is None else 1 - d for d in diff], "step", 1, dashed=1),
     ]
-    if all("gap" in line["knobs"] for line in lines):
-        gaps = [max(0.0, line["knobs"]["gap"]) ** 0.5 for line in lines]
-        series.append(Series("distance seen in releases", rounds, gaps, color=2))
+    gaps = [max(0.0, line["knobs"].get("gap") or 0.0) ** 0.5 for line in lines]
+    if any(gaps):
+        series.append(Series("distance seen in releases", [line["round"] for line in lines], gaps, color=2))
     note = (
-        "How far an update may move from the client's last one, over the clip norm, and how much of its old noise a "
-        "client reuses in the long run (v → 2D − D², r → 1 − D)."
+        "Diff is how far an update may move from the client's last one, over the clip norm, in each round. In the long "
+        "run a client keeps the share 1 − D of its last noise. What releases show sets the next round's Diff."
     )
-    axis = Axis("share of the clip norm", range=(0.0, 1.05))
+    axis = Axis("share of the clip norm", range=(0.0, 1.05 * max(1.0, *gaps)))
     return [Chart("difference", "Diff and correlation by round", note, Axis("round"), axis, tuple(series))]
 
 
@@ -76,9 +76,12 @@ def selection(view: RunView) -> list[Chart]:
     share = np.minimum(1.0, times[chosen] / len(view.played))
     words = [f"client {c}: distance {f:.2f}, {n} rounds" for c, f, n in zip(chosen, far, times[chosen], strict=True)]
     dots = Series("clients", [float(x) for x in far], [float(y) for y in share], "dots", 3, hover=words)
-    note = "Share of rounds that each client took part in, against how far its labels are from everybody's (average 1)."
-    axes = Axis("heterogeneity (Wasserstein distance / average)"), Axis("rounds", percent=True, range=(-0.02, 1.05))
-    return [Chart("selection", "Selection against heterogeneity", note, *axes, (dots,))]
+    note = (
+        "Share of rounds in which each client was selected and sent something, against how far its labels are from "
+        "everybody's (Wasserstein distance, on average 1)."
+    )
+    axes = Axis("heterogeneity of labels"), Axis("rounds", percent=True, range=(-0.02, 1.05))
+    return [Chart("selection", "Participation against heterogeneity", note, *axes, (dots,))]
 
 
 def _five(values: np.ndarray) -> tuple[float, float, float, float, float]:

@@ -21,16 +21,19 @@ def charts(view: RunView) -> list[Chart]:
 def amplitude(view: RunView) -> list[Chart]:
     """Returns the noise on each coordinate of the released mean."""
     values = [line["noise_stddev"] for line in view.played]
-    if not any(values):
-        return []
     note = "Standard deviation of the noise on each coordinate of the released mean update."
+    if not any(values):
+        note += " There was none in any round."
     series = Series("noise", _rounds(view), values, "step", 1)
     return [Chart("noise", "Noise amplitude by round", note, Axis("round"), Axis("standard deviation"), (series,))]
 
 
 def clipped(view: RunView) -> list[Chart]:
-    """Returns the share of contributions that the bound changed."""
-    series = Series("clipped", _rounds(view), [line["clip_fraction"] for line in view.played], color=2)
+    """Returns the share of contributions that the bound changed; none where they were clipped in training."""
+    values = [line["clip_fraction"] for line in view.played]
+    if all(value is None for value in values):
+        return []
+    series = Series("clipped", _rounds(view), values, color=2)
     note = "Share of contributions that the bound made smaller. Private: known here because this is a simulation."
     fraction = Axis("clipped", percent=True, range=(0.0, 1.04))
     return [Chart("clipping", "Clipped contributions by round", note, Axis("round"), fraction, (series,))]
@@ -38,13 +41,13 @@ def clipped(view: RunView) -> list[Chart]:
 
 def knobs(view: RunView) -> list[Chart]:
     """Returns one chart for each public number that the mechanism moved."""
-    lines, out = view.played, []
-    for name in dict.fromkeys(name for line in lines for name in line.get("knobs", {}) if name not in _INNER):
-        values = [line.get("knobs", {}).get(name) for line in lines]
+    out = []
+    for name in dict.fromkeys(name for line in view.played for name in line.get("knobs", {}) if name not in _INNER):
+        rounds, values = view.played_with(name)
         if len({value for value in values if value is not None}) > 1:
             title = _NAMES.get(name, name.replace("_", " "))
-            note = "A public number that the mechanism chose anew each round, from what was already released."
-            series = Series(title, _rounds(view), values, "step", 4)
+            note = "What each round was played with: a public number, chosen anew from what was already released."
+            series = Series(title, rounds, values, "step", 4)
             heading = f"{title[0].upper()}{title[1:]} by round"
             out.append(Chart(f"knob-{name}", heading, note, Axis("round"), Axis(title), (series,)))
     return out

@@ -1,0 +1,59 @@
+"""What a reader would otherwise have to guess: why a chart is missing, and what numbers alone do not say."""
+
+from __future__ import annotations
+
+from html import escape
+
+from sordino.report.reading import RunView
+from sordino.report.words import number
+
+
+def remarks(view: RunView) -> str:
+    """Returns what is to be known before looking at the plots, as HTML."""
+    told = filter(None, (_unproved(view), _still(view), _short(view)))
+    return "".join(f'<p class="contrast">{escape(text)}</p>' for text in told)
+
+
+def missing(view: RunView) -> str:
+    """Returns what is not shown because a file is gone or cannot be read, as HTML."""
+    gone = []
+    if view.federation is None:
+        gone.append("the label map (the data of this run is not here)")
+    if not view.costs:
+        gone.append("costs by client (the ledger of this run is not here)")
+    if not view.knobs:
+        gone.append("what the mechanism learned (checkpoint.safetensors is gone or cannot be read)")
+    if view.recipe.run.notes and not view.notes:
+        gone.append("private notes (notes.npz is gone or cannot be read)")
+    return f'<p class="sub" style="margin-top:14px">Not shown: {"; ".join(gone)}.</p>' if gone else ""
+
+
+def _unproved(view: RunView) -> str:
+    """Says why there is no ε by round."""
+    costs = [cost for line in view.played for cost in line.get("epsilon", {}).values()]
+    if not costs or any(cost is not None for cost in costs):
+        return ""
+    text = "Privacy spent by round is not drawn, because nothing is proved: certified ε is ∞ from the first round on."
+    claims = [entry["claimed_epsilon"] for entry in view.certificate if entry["claimed_epsilon"] is not None]
+    if claims and view.recipe.budget.epsilon is not None:
+        budget = f"{view.recipe.budget.epsilon:g}"
+        text += f" The budget of ε = {budget} bound only what the paper claims, which is {number(max(claims))}."
+    return text
+
+
+def _still(view: RunView) -> str:
+    """Says when nothing was learned, and nothing unlearned."""
+    seen = [(line["loss"], line.get("accuracy")) for line in view.played if line.get("loss") is not None]
+    return "The model never moved: its test loss is the same after every round." if _alike(seen) else ""
+
+
+def _alike(seen: list[tuple[float, float | None]]) -> bool:
+    return len(seen) > 1 and len(set(seen)) == 1
+
+
+def _short(view: RunView) -> str:
+    """Says when more was certified than metrics tell of."""
+    charged, told = view.charged_rounds, view.rounds[-1]["round"]
+    if not view.certificate or charged <= told:
+        return ""
+    return f"metrics.jsonl ends with round {told}, and the certificate covers {charged}: the plots lack the last ones."

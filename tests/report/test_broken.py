@@ -1,0 +1,111 @@
+"""Run folders that something happened to: one sentence that says which file and what to do, or the rest of the page."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from sordino.cli import main
+from sordino.folder import RunFolder
+from sordino.report import page, plots
+from sordino.report.reading import read
+
+from .conftest import Player
+
+
+@pytest.fixture
+def copy(central: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(central, tmp_path / "run"))
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def command(*words: str) -> int:
+    with patch("sys.argv", ["sordino", *words]), pytest.raises(SystemExit) as stopped:
+        main()
+    return int(stopped.value.code or 0)
+
+
+def refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    assert command("report", str(copy), "--no-images") == 2
+    return " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("text", ["", "5", "{}", '{"format": 1, "entries": [{}]}', "cut"])
+def test_a_broken_certificate_is_named(copy: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    path = copy / "certificate.json"
+    cut(path) if text == "cut" else path.write_text(text)
+    told = refused(copy, capsys)
+    assert "certificate.json cannot be read: make it anew" in told
+    assert "sordino run --resume --out" in told
+
+
+def test_what_is_advised_for_a_broken_certificate_works(copy: Path) -> None:
+    whole = (copy / "certificate.json").read_text()
+    cut(copy / "certificate.json")
+    assert command("run", "--resume", "--out", str(copy)) == 0
+    assert json.loads((copy / "certificate.json").read_text())["entries"] == json.loads(whole)["entries"]
+
+
+@pytest.mark.parametrize("line", [b"\xff\xfe\x00binary\n", b"[1, 2]\n", b'"word"\n', b"{}\n"])
+def test_metrics_that_no_round_wrote_are_named(copy: Path, capsys: pytest.CaptureFixture[str], line: bytes) -> None:
+    with (copy / "metrics.jsonl").open("ab") as file:
+        file.write(line)
+    assert "metrics.jsonl is damaged in line 7: bring the file back" in refused(copy, capsys)
+
+
+def test_a_folder_without_its_facts_is_told_what_report_needs(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (copy / "run.json").unlink()
+    told = refused(copy, capsys)
+    assert "run.json is missing or cannot be read: bring it back, or name another folder" in told
+    assert "--resume" not in told
+
+
+def test_a_broken_checkpoint_leaves_out_what_it_held(played: Player, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(played("component_adaptive"), tmp_path / "run"))
+    cut(copy / "checkpoint.safetensors")
+    view = read(copy)
+    charts = plots.charts(view)
+    assert "scales" not in {chart.key for chart in charts}
+    assert "Not shown: what the mechanism learned (checkpoint.safetensors is gone or" in page.page(view, charts)
+
+
+def test_metrics_that_end_before_the_certificate_are_remarked(copy: Path) -> None:
+    path = copy / "metrics.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:4]))
+    view = read(copy)
+    assert "metrics.jsonl ends with round 4, and the certificate covers 6" in page.page(view, [])
+
+
+def test_metrics_are_json_and_a_loss_that_is_no_number_stays_one(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.log({"round": 1, "loss": 0.5, "accuracy": None, "knobs": {"loss": math.inf, "level": 1.0}})
+    folder.log({"round": 2, "loss": math.nan, "accuracy": None, "knobs": {}})
+    folder.rewind(2)
+    lines = [json.loads(line, parse_constant=pytest.fail) for line in (tmp_path / "metrics.jsonl").open()]
+    assert lines[0]["knobs"] == {"loss": None, "level": 1.0}
+    assert lines[1]["loss"] is None
+    first, second = folder.metrics()
+    assert first["loss"] == 0.5 and math.isnan(second["loss"])
+
+
+def test_a_diverged_run_says_so_in_a_word(copy: Path) -> None:
+    lines = RunFolder(copy).metrics()
+    RunFolder(copy).rewind(5)
+    RunFolder(copy).log(lines[-1] | {"loss": math.nan})
+    view = read(copy)
+    html = page.page(view, plots.charts(view))
+    assert '<span data-field="loss" data-value="null">diverged</span>' in html
+    assert ">nan<" not in html
+
+
+def test_geometric_writes_metrics_that_any_reader_understands(played: Player) -> None:
+    path = played("geometric", "mechanism.mode=faithful") / "metrics.jsonl"
+    assert [json.loads(line, parse_constant=pytest.fail)["knobs"]["loss"] for line in path.open()] == [None] * 6
