@@ -26,17 +26,25 @@
   const layout = (given) => {
     const axis = (a) => ({ automargin: true, gridcolor: css("grid"), linecolor: css("line"), zeroline: false,
       tickfont: { size: 12 }, ...a, title: { ...a.title, font: { size: 13 }, standoff: 8 } });
+    // On a phone names stand under the plot, which grows by them.
+    const under = small.matches && given.showlegend;
     return { ...given, xaxis: axis(given.xaxis), yaxis: axis(given.yaxis),
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "closest",
       font: { family: getComputedStyle(document.body).fontFamily, color: css("muted"), size: 13 },
       hoverlabel: { bgcolor: css("card"), bordercolor: css("line"), font: { color: css("ink") } },
-      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: small.matches ? 11 : 12.5 } },
-      margin: { l: 8, r: 12, t: given.showlegend ? 30 : 12, b: 8 }, bargap: 0.12 };
+      legend: { orientation: "h", x: 0, font: { size: small.matches ? 11 : 12.5 },
+        ...(under ? { y: 0, yref: "container", yanchor: "bottom", maxheight: 0.9 } : { y: 1.02, yanchor: "bottom" }) },
+      margin: { l: 8, r: 12, t: given.showlegend && !under ? 30 : 12, b: 8 }, bargap: 0.12 };
   };
 
-  const draw = () => Promise.all(figures.map((f) =>
-    Plotly.react("plot-" + f.key, themed(f.data), layout(themed(f.layout)), {
-      responsive: true, scrollZoom: false, displayModeBar: false })));
+  const draw = () => Promise.all(figures.map((f) => {
+    const names = f.data.filter((trace) => trace.showlegend !== false).length;
+    const canvas = document.getElementById("plot-" + f.key);
+    canvas.style.height = "";
+    if (small.matches && f.layout.showlegend) canvas.style.height = `${canvas.clientHeight + 19 * names}px`;
+    return Plotly.react(canvas, themed(f.data), layout(themed(f.layout)), {
+      responsive: true, scrollZoom: false, displayModeBar: false });
+  }));
 
   for (const save of document.querySelectorAll("button.save")) {
     const key = save.dataset.plot;
