@@ -36,6 +36,9 @@ def adaptive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 CROWD = ("partition.clients=200", "select.kind=everyone")
 """What a secure sum needs, to survive a few dropouts."""
+SKEWED = ("partition.kind=label_skew", "partition.share=0.9", "partition.share_min=0.0")
+FEW = ("select.kind=fixed", "select.size=10", *SKEWED, "budget.epsilon=8")
+CAD = ("mechanism.obsolete=0.9", "mechanism.clip_norm=0.5", "budget.epsilon=10")
 Player = Callable[..., Path]
 
 

@@ -9,11 +9,16 @@ from typing import Any
 import pytest
 
 from sordino.report import compared, page
+from sordino.report.chart import Boxes, Series
+from sordino.report.plots import charts
 from sordino.report.reading import read
+
+from .conftest import CAD, FEW, Player
 
 ui = pytest.importorskip("selenium.webdriver.support.ui", reason="there is no selenium here to drive a browser with")
 
 EMPTY = "c => !c.querySelector('.mlayer :is(path, image, rect)')"
+FIVE = ("lowerfence", "q1", "median", "q3", "upperfence")
 DESKTOP, PHONE = (1280, 900), (390, 844)
 
 
@@ -88,8 +93,59 @@ def test_nothing_is_wider_than_the_screen(browser: Any, shown: Path, size: tuple
     assert all(0 < width <= size[0] for width in widths)
 
 
-def test_a_comparison_draws_every_run(browser: Any, central: Path, adaptive: Path, tmp_path: Path) -> None:
-    target = compared.write([read(central), read(adaptive)], tmp_path / "comparison.html", None)[0]
-    look(browser, target)
-    assert [trace["name"] for trace in plotted(browser)["accuracy"]] == ["central", "adaptive"]
+@pytest.mark.parametrize(
+    ("name", "settings", "key"),
+    [
+        ("component_adaptive", (), "scales"),
+        ("fed_cad", CAD, "difference"),
+        ("a_dpfl", FEW, "selection"),
+        ("component_adaptive", ("mechanism.mode=faithful",), "noise"),
+    ],
+)
+def test_what_only_one_mechanism_shows_draws_too(
+    browser: Any, played: Player, tmp_path: Path, name: str, settings: tuple[str, ...], key: str
+) -> None:
+    view = read(played(name, *settings))
+    look(browser, page.write(view, tmp_path / "report.html", None)[0])
+    assert browser.execute_script(f"return [...document.querySelectorAll('.canvas')].filter({EMPTY}).length") == 0
+    seen = plotted(browser)
+    chart = next(chart for chart in charts(view) if chart.key == key)
+    for series, trace in zip(chart.series, seen[key], strict=True):
+        if isinstance(series, Boxes):
+            assert [trace[part] for part in FIVE] == [list(row) for row in zip(*series.summaries, strict=True)]
+        elif isinstance(series, Series):
+            assert (trace["x"], trace["y"]) == (list(series.x), list(series.y))
+    marks = f"return document.querySelectorAll('#plot-{key} .ytick').length"
+    assert browser.execute_script(marks) > 1, "a scale with a single mark cannot be read"
+    proved = any(entry["epsilon"] is not None for entry in view.certificate)
+    text = browser.execute_script("return document.querySelector('main').innerText")
+    assert ("epsilon" in seen) == proved
+    assert ("nothing is proved: certified ε is ∞ from the first round on" in text) == (not proved)
+    border, badge = browser.execute_script(
+        "return [getComputedStyle(document.querySelector('.promise')).borderTopColor,"
+        "getComputedStyle(document.querySelector('.badge')).color]"
+    )
+    assert border == badge
+    assert bool(browser.execute_script("return document.querySelector('.promise.alarming')")) == (not proved)
+    assert browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_a_comparison_draws_every_run_and_leaves_room_for_their_curves(
+    browser: Any, central: Path, adaptive: Path, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    many = [read(folder) for folder in [central, adaptive] * 5]
+    look(browser, compared.write(many, tmp_path / "comparison.html", None)[0], size)
+    drawn = plotted(browser)
+    assert [trace["name"] for trace in drawn["accuracy"]] == ["central", "adaptive"] * 5
+    assert len({(trace["line"]["color"], trace["line"]["dash"]) for trace in drawn["accuracy"]}) == len(many)
+    rooms = browser.execute_script("return [...document.querySelectorAll('.canvas')].map(c => c._fullLayout._size.h)")
+    assert min(rooms) > 120
+    budget = "return document.querySelector('#plot-epsilon-client-outsider').layout.shapes.map(s => s.y0)"
+    assert browser.execute_script(budget) == [1]
+    width, room, hint = browser.execute_script(
+        "const t = document.querySelector('.scroll');"
+        "return [t.scrollWidth, t.clientWidth, getComputedStyle(t).backgroundImage]"
+    )
+    assert width <= room if size == DESKTOP else "gradient" in hint
     assert browser.get_log("browser") == []

@@ -15,11 +15,8 @@ from sordino.report.chart import Boxes, Chart, Series
 from sordino.report.plots import charts
 from sordino.report.reading import RunView, read
 
-from .conftest import CROWD, Player
+from .conftest import CAD, CROWD, FEW, Player
 
-SKEWED = ("partition.kind=label_skew", "partition.share=0.9", "partition.share_min=0.0")
-FEW = ("select.kind=fixed", "select.size=10", *SKEWED, "budget.epsilon=8")
-CAD = ("mechanism.obsolete=0.9", "mechanism.clip_norm=0.5", "budget.epsilon=10")
 FALLING = ("mechanism.adjust_every=2", "mechanism.threshold=0.3")
 
 

@@ -29,7 +29,11 @@ def test_two_adjacencies_of_one_observer_are_told_apart(played: Player, view: Ru
         "client against outsider (zero out)",
     ]
     assert drawn.note.endswith("for client against outsider (add or remove).")
-    assert f'data-entry="{removed}"' in page.page(both, [])
+    html = page.page(both, [])
+    assert f'data-entry="{removed}"' in html
+    assert "one client against an outsider, zero out<" in html
+    assert "one client against an outsider, add or remove<" in html
+    assert "one client against the server<" in html
     together = compared.page([both, view], [])
     assert "ε client against outsider (zero out)" in together
     assert "ε client against outsider (add or remove)" in together

@@ -20,7 +20,7 @@ def marks(low: float, high: float) -> list[float]:
         digits = (1,) if high > 1e4 * low else (1, 2, 5)
         found = (float(f"{digit}e{power}") for power in powers for digit in digits)
         return [mark for mark in found if low <= mark <= high]
-    rough = (high - low) / 4
+    rough = (high - low) / 5
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * digit for digit in (1, 2, 5, 10) if power * digit >= rough)
     return [float(f"{step * place:.6g}") for place in range(math.ceil(low / step), math.floor(high / step) + 1)]

@@ -122,7 +122,7 @@ def _table(views: Sequence[RunView]) -> str:
         seconds = sum(line.get("seconds_total", 0.0) for line in view.rounds)
         accuracy, loss = view.last("accuracy"), view.last("loss")
         row: list[Cell] = [
-            f"{_swatch(place)}{escape(view.name)}",
+            _name(place, view),
             escape(f"{view.recipe.mechanism.name} ({view.recipe.mechanism.mode})"),
             ("" if accuracy is None else value("accuracy", f"{accuracy:.2%}".replace("%", " %"), accuracy), "n"),
             ("" if loss is None else value("loss", figure(loss), loss), "n"),
@@ -139,7 +139,8 @@ def _epsilon(entry: Any) -> str:
         return "–"
     shown = value("epsilon", number(entry["epsilon"]), entry["epsilon"])
     claimed = entry.get("claimed_epsilon")
-    return shown if claimed is None or claimed == entry["epsilon"] else f"{shown} (claimed {number(claimed)})"
+    same = claimed is None or claimed == entry["epsilon"]
+    return shown if same else f"{shown}<br><small>claimed {number(claimed)}</small>"
 
 
 def _differences(views: Sequence[RunView]) -> str:
@@ -148,7 +149,7 @@ def _differences(views: Sequence[RunView]) -> str:
     changed = [name for name in names if len({str(settings.get(name, "–")) for settings in flat}) > 1]
     if not changed:
         return '<p class="lead">They do not: these runs differ in nothing but chance.</p>'
-    head: list[Cell] = ["setting", *(f"{_swatch(place)}{escape(view.name)}" for place, view in enumerate(views))]
+    head: list[Cell] = ["setting", *(_name(place, view) for place, view in enumerate(views))]
     rows = [[escape(name), *(escape(str(settings.get(name, "–"))) for settings in flat)] for name in changed]
     summary = f"<summary>{len(changed)} settings</summary>"
     return f'<details class="card">{summary}{table(head, rows)}</details>'
@@ -164,6 +165,10 @@ def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def _stroke(place: int) -> int:
     """Returns the stroke of a run's lines: colours that come again have another one."""
     return place // len(LIGHT)
+
+
+def _name(place: int, view: RunView) -> str:
+    return f'<div class="run">{_swatch(place)}<span>{escape(view.name)}</span></div>'
 
 
 def _swatch(place: int) -> str:

@@ -80,7 +80,7 @@ def _(series: Series) -> list[Figure]:
         return [trace | {"type": "bar", "textposition": "none", "marker": {"color": color}, **_whiskers(series)}]
     line: Figure = {"color": color, "width": 2.2, "dash": _STROKES[series.dashed % len(_STROKES)]}
     if series.kind == "step":
-        line["shape"] = "hv"
+        line["shape"] = "hvh"
     mode = {"dots": "markers", "both": "lines+markers"}.get(series.kind, "lines")
     trace |= {"type": "scatter", "mode": mode, "line": line, "marker": {"color": color, "size": 7}}
     if series.kind == "dots":

@@ -23,11 +23,13 @@
     : node && typeof node === "object" ? Object.fromEntries(Object.entries(node).map(([k, v]) => [k, themed(v)]))
     : node;
 
-  const layout = (given) => {
+  // Names stand under the plot where they are many or the screen is small, and the plot grows by them.
+  const names = (f) => f.layout.showlegend ? f.data.filter((trace) => trace.showlegend !== false).length : 0;
+  const below = (f) => names(f) > (small.matches ? 0 : 6);
+
+  const layout = (given, under) => {
     const axis = (a) => ({ automargin: true, gridcolor: css("grid"), linecolor: css("line"), zeroline: false,
       tickfont: { size: 12 }, ...a, title: { ...a.title, font: { size: 13 }, standoff: 8 } });
-    // On a phone names stand under the plot, which grows by them.
-    const under = small.matches && given.showlegend;
     return { ...given, xaxis: axis(given.xaxis), yaxis: axis(given.yaxis),
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "closest",
       font: { family: getComputedStyle(document.body).fontFamily, color: css("muted"), size: 13 },
@@ -38,11 +40,10 @@
   };
 
   const draw = () => Promise.all(figures.map((f) => {
-    const names = f.data.filter((trace) => trace.showlegend !== false).length;
     const canvas = document.getElementById("plot-" + f.key);
     canvas.style.height = "";
-    if (small.matches && f.layout.showlegend) canvas.style.height = `${canvas.clientHeight + 19 * names}px`;
-    return Plotly.react(canvas, themed(f.data), layout(themed(f.layout)), {
+    if (below(f)) canvas.style.height = `${canvas.clientHeight + 19 * Math.ceil(names(f) / (small.matches ? 1 : 2))}px`;
+    return Plotly.react(canvas, themed(f.data), layout(themed(f.layout), below(f)), {
       responsive: true, scrollZoom: false, displayModeBar: false });
   }));
 

@@ -54,7 +54,8 @@ def certificate(view: RunView) -> str:
         text = "This run has not finished: there is no certificate yet. What it has spent so far is below."
         return f'<h2>What was protected, and against whom</h2><p class="lead">{text}</p>'
     ranked = sorted(view.promises.items(), key=lambda item: item[1]["epsilon"] is None)
-    told = (promise(entry, trust(view), view.recipe.budget.epsilon) for _, entry in ranked)
+    budget = view.recipe.budget.epsilon
+    told = (promise(entry, trust(view), budget, alone=name.count("/") == 1) for name, entry in ranked)
     cards = "".join(_card(name, words, entry) for (name, entry), words in zip(ranked, told, strict=True))
     return f'<h2>What was protected, and against whom</h2><div class="promises">{cards}</div>{_seed(view)}'
 

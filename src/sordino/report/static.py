@@ -165,7 +165,7 @@ def _(series: Series, axes: Axes, places: dict[Any, int] | None, order: tuple[in
         _whiskers(series, axes, x, y)
         return
     style: dict[str, Any] = {"linestyle": _STROKES[series.dashed % len(_STROKES)], "linewidth": 1.8}
-    style |= {"drawstyle": "steps-post"} if series.kind == "step" else {}
+    style |= {"drawstyle": "steps-mid"} if series.kind == "step" else {}
     axes.plot(x, y, color=color, label=series.label, marker="o" if series.kind == "both" else None, **style)
     if series.low is not None and series.high is not None:
         axes.fill_between(x, _floats(series.low), _floats(series.high), color=color, alpha=0.16, linewidth=0)

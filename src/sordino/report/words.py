@@ -44,13 +44,21 @@ class Promise:
     facts: tuple[tuple[str, str], ...]
 
 
-def promise(entry: Mapping[str, Any], trust: str, budget: float | None = None) -> Promise:
-    """Returns a certificate entry in words; `budget` is the ε that the run was held to."""
+def promise(entry: Mapping[str, Any], trust: str, budget: float | None = None, alone: bool = True) -> Promise:
+    """Returns a certificate entry in words.
+
+    Args:
+        entry: the entry.
+        trust: how noise was applied.
+        budget: the ε that the run was held to.
+        alone: whether no other entry promises something to the same unit against the same observer.
+    """
     unit, observer = entry["unit"], entry["observer"]
     epsilon, claimed = entry.get("epsilon"), entry.get("claimed_epsilon")
     exceeds = epsilon is not None and budget is not None and epsilon > budget * (1 + _ROUNDING)
     return Promise(
-        title=f"{_UNITS[unit][0]} against {'an outsider' if observer == 'outsider' else 'the server'}",
+        title=f"{_UNITS[unit][0]} against {'an outsider' if observer == 'outsider' else 'the server'}"
+        + ("" if alone else f", {adjacency(entry['adjacency'])}"),
         verdict=f"{entry['status']}, above the budget" if exceeds else entry["status"],
         alarming=exceeds or epsilon is None,
         epsilon=number(epsilon),
