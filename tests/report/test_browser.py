@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -134,10 +135,12 @@ def test_what_only_one_mechanism_shows_draws_too(
 def test_a_comparison_draws_every_run_and_leaves_room_for_their_curves(
     browser: Any, central: Path, adaptive: Path, tmp_path: Path, size: tuple[int, int]
 ) -> None:
-    many = [read(folder) for folder in [central, adaptive] * 5]
+    runs = [read(folder) for folder in [central, adaptive] * 5]
+    names = [f"component_adaptive-certified-{place}" for place in range(len(runs))]
+    many = [replace(view, path=view.path.with_name(name)) for view, name in zip(runs, names, strict=True)]
     look(browser, compared.write(many, tmp_path / "comparison.html", None)[0], size)
     drawn = plotted(browser)
-    assert [trace["name"] for trace in drawn["accuracy"]] == ["central", "adaptive"] * 5
+    assert [trace["name"] for trace in drawn["accuracy"]] == names
     assert len({(trace["line"]["color"], trace["line"]["dash"]) for trace in drawn["accuracy"]}) == len(many)
     rooms = browser.execute_script("return [...document.querySelectorAll('.canvas')].map(c => c._fullLayout._size.h)")
     assert min(rooms) > 120

@@ -55,6 +55,9 @@ def test_a_filter_promises_its_level_and_not_the_path(played: Player) -> None:
     assert [rule.label for rule in by_round.rules] == [f"budget 1, promised {promised:.3f}"]
     assert [(rule.at, rule.upright) for rule in over.rules] == [(promised, True)]
     assert over.x.range is not None and over.x.range[1] > promised
+    together = {found.key: found.note for found in compared.charts([view, read(played("fed_ldp"))])}
+    assert "What a_dpfl promised in the end is in the table" in together["epsilon-record-server"]
+    assert "promised in the end" not in together["epsilon-client-server"]
     for note in (by_round.note, over.note):
         assert "Composed so far; what is promised is the line" in note
         assert "the promise is the filter's, whatever path the run took" in note

@@ -15,7 +15,7 @@ from sordino.report.document import plots as places
 from sordino.report.page import certificate, trust
 from sordino.report.palette import LIGHT
 from sordino.report.plots.learning import measured
-from sordino.report.plots.privacy import told
+from sordino.report.plots.privacy import beyond, told
 from sordino.report.reading import RunView
 from sordino.report.words import figure, number
 
@@ -86,6 +86,7 @@ def _spent(views: Sequence[RunView], key: str, guarantee: Guarantee) -> Chart:
             series.append(Series(view.name, x, y, color=place, dashed=_stroke(place)))
             budgets.append(view.recipe.budget.epsilon)
     note = f"Certified ε of the client that paid most: {told(key)}. Runs that promise nothing here are left out."
+    note += _elsewhere(views, guarantee)
     rules = tuple(Rule(budget, f"budget {budget:g}") for budget in dict.fromkeys(budgets) if budget is not None)
     name = f"epsilon-{key.replace('/', '-')}"
     return Chart(name, f"Privacy spent, {told(key)}", note, Axis("round"), Axis("ε"), tuple(series), rules)
@@ -99,9 +100,18 @@ def _against(views: Sequence[RunView], key: str, guarantee: Guarantee) -> Chart:
             x, y = [b[0] for b in both], [b[1] for b in both]
             series.append(Series(view.name, x, y, color=place, dashed=_stroke(place)))
     note = "What each run reached for what it had spent by then: higher and further left is better."
+    note += _elsewhere(views, guarantee)
     axes = Axis("ε"), Axis("accuracy", percent=True, range=(0.0, 1.0))
     name = f"tradeoff-{key.replace('/', '-')}"
     return Chart(name, f"Accuracy against ε, {told(key)}", note, *axes, tuple(series))
+
+
+def _elsewhere(views: Sequence[RunView], guarantee: Guarantee) -> str:
+    """Says which runs promise another ε than their rounds have cost."""
+    names = [view.name for view in views if any(view.guarantees[key] == guarantee for key in beyond(view))]
+    return f" What {' and '.join(names)} promised in the end is in the table: it is not where the line ends." * bool(
+        names
+    )
 
 
 def _warning(views: Sequence[RunView]) -> str:

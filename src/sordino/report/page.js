@@ -24,8 +24,12 @@
     : node;
 
   // Names stand under the plot where they are many or the screen is small, and the plot grows by them.
-  const names = (f) => f.layout.showlegend ? f.data.filter((trace) => trace.showlegend !== false).length : 0;
-  const below = (f) => names(f) > (small.matches ? 0 : 6);
+  const names = (f) => f.layout.showlegend ? f.data.filter((t) => t.showlegend !== false).map((t) => t.name) : [];
+  const below = (f) => names(f).length > (small.matches ? 0 : 6);
+  const rows = (f, width) => {
+    const longest = 70 + 7 * Math.max(...names(f).map((name) => name.length));
+    return Math.ceil(names(f).length / Math.max(1, Math.floor(width / longest)));
+  };
 
   const layout = (given, under) => {
     const axis = (a) => ({ automargin: true, gridcolor: css("grid"), linecolor: css("line"), zeroline: false,
@@ -42,7 +46,7 @@
   const draw = () => Promise.all(figures.map((f) => {
     const canvas = document.getElementById("plot-" + f.key);
     canvas.style.height = "";
-    if (below(f)) canvas.style.height = `${canvas.clientHeight + 19 * Math.ceil(names(f) / (small.matches ? 1 : 2))}px`;
+    if (below(f)) canvas.style.height = `${canvas.clientHeight + 29 * rows(f, canvas.clientWidth)}px`;
     return Plotly.react(canvas, themed(f.data), layout(themed(f.layout), below(f)), {
       responsive: true, scrollZoom: false, displayModeBar: false });
   }));
