@@ -109,9 +109,9 @@ def _against(views: Sequence[RunView], key: str, guarantee: Guarantee) -> Chart:
 def _elsewhere(views: Sequence[RunView], guarantee: Guarantee) -> str:
     """Says which runs promise another ε than their rounds have cost."""
     names = [view.name for view in views if any(view.guarantees[key] == guarantee for key in beyond(view))]
-    return f" What {' and '.join(names)} promised in the end is in the table: it is not where the line ends." * bool(
-        names
-    )
+    if not names:
+        return ""
+    return f" What {' and '.join(names)} promised in the end is in the table: it is not where the line ends."
 
 
 def _warning(views: Sequence[RunView]) -> str:

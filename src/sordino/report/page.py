@@ -17,12 +17,6 @@ from sordino.report.reading import RunView
 from sordino.report.remarks import missing, remarks
 from sordino.report.words import Promise, figure, number, promise
 
-_STOPPED = {
-    "rounds": "all rounds were played",
-    "budget": "the next round would have exceeded the budget",
-    "target": "the target accuracy was reached",
-}
-
 
 def write(view: RunView, out: Path, images: Path | None) -> list[Path]:
     """Writes the report, and with `images` every plot of it as SVG and PNG; returns the files."""

@@ -54,6 +54,10 @@ class RunView:
         return self.path.name
 
     @property
+    def _ledger(self) -> Path:
+        return self.recipe.ledger.path or self.path / "ledger.db"
+
+    @property
     def played(self) -> list[Mapping[str, Any]]:
         """Rounds that released something."""
         return [line for line in self.rounds if "aborted" not in line]
@@ -87,7 +91,7 @@ class RunView:
         if self.certificate:
             return named(map(_guarantee, self.certificate))
         try:
-            with Ledger.open(self.recipe.ledger.path or self.path / "ledger.db", write=False) as ledger:
+            with Ledger.open(self._ledger, write=False) as ledger:
                 return named(ledger.guarantees)
         except LedgerError:
             return {}
@@ -128,9 +132,8 @@ class RunView:
         """ε of every client by guarantee; empty when the ledger is gone."""
         from sordino.account.ledger import Ledger
 
-        ledger_path = self.recipe.ledger.path or self.path / "ledger.db"
         try:
-            with Ledger.open(ledger_path, write=False) as ledger:
+            with Ledger.open(self._ledger, write=False) as ledger:
                 return {
                     name: ledger.book(guarantee).prices(self.recipe.budget.delta, self.recipe.budget.accountant).epsilon
                     for name, guarantee in named(ledger.guarantees).items()
@@ -144,7 +147,7 @@ class RunView:
         from sordino.account.ledger import Ledger
 
         try:
-            with Ledger.open(self.recipe.ledger.path or self.path / "ledger.db", write=False) as ledger:
+            with Ledger.open(self._ledger, write=False) as ledger:
                 times = np.zeros(ledger.population, np.int64)
                 for entry in ledger.entries:
                     if entry.run == self.facts["run"] and entry.round_ > 0:
@@ -159,7 +162,7 @@ class RunView:
         from sordino.account.ledger import Ledger
 
         try:
-            with Ledger.open(self.recipe.ledger.path or self.path / "ledger.db", write=False) as ledger:
+            with Ledger.open(self._ledger, write=False) as ledger:
                 return max((entry.round_ for entry in ledger.entries if entry.run == self.facts["run"]), default=0)
         except LedgerError:
             return 0
