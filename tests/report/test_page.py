@@ -94,6 +94,7 @@ def test_several_runs_make_one_page_that_says_where_they_differ(view: RunView, a
     html = compared.page(views, compared.charts(views))
     assert "<td>dropout.rate</td><td>0.2</td><td>0.0</td>" in html
     assert "<td>run.rounds</td>" not in html
+    assert re.search(r'<details class="card"><summary>\d+ settings</summary>', html), "curves come before settings"
     assert numbers(html, "accuracy") == [v.rounds[-1]["accuracy"] for v in views]
     drawn = figures(html)["tradeoff-client-outsider"]["data"]
     assert drawn[1]["x"] == [line["epsilon"]["client/outsider"] for line in lines(adaptive)]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordino.report.words import best_guess, number, promise
+from sordino.report.words import best_guess, figure, number, promise
 
 ENTRY = {
     "unit": "record",
@@ -58,3 +58,10 @@ def test_an_unbounded_promise_says_why() -> None:
 @pytest.mark.parametrize(("epsilon", "text"), [(None, "∞"), (0.5, "0.500"), (12.345, "12.35"), (15526.1, "15,526")])
 def test_numbers_read_well(epsilon: float | None, text: str) -> None:
     assert number(epsilon) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.63462, "0.6346"), (12975.88, "12,976"), (math.nan, "diverged"), (math.inf, "diverged")]
+)
+def test_measured_numbers_read_well(value: float, text: str) -> None:
+    assert figure(value) == text
