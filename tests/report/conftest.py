@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from sordino import recipe as recipes
+from sordino.cli.compare import compare
 from sordino.report.reading import RunView, read
 from sordino.runner import run
 
@@ -51,6 +54,17 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Player:
         return play(tmp_path_factory.mktemp("runs") / name, f"mechanism.name={name}", *settings)
 
     return once
+
+
+@pytest.fixture(scope="session")
+def contest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Mechanisms at equal claimed ε, one of which nothing is proved of."""
+    out, app = tmp_path_factory.mktemp("contest"), typer.Typer()
+    app.command()(compare)
+    arguments = ["fed_ldp", "geometric", "component_adaptive", "--claimed", "--seeds", "1", "--jobs", "1"]
+    small = ["--set", "run.rounds=2", "--set", "partition.clients=40", "--no-images", "--out", str(out)]
+    assert CliRunner().invoke(app, [*arguments, *small], catch_exceptions=False).exit_code == 0
+    return out
 
 
 @pytest.fixture

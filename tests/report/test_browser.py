@@ -152,3 +152,25 @@ def test_a_comparison_draws_every_run_and_leaves_room_for_their_curves(
     )
     assert width <= room if size == DESKTOP else "gradient" in hint
     assert browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_mechanisms_side_by_side_draw_with_the_numbers_that_were_compared(
+    browser: Any, contest: Path, size: tuple[int, int]
+) -> None:
+    look(browser, contest / "comparison.html", size)
+    assert browser.execute_script(f"return [...document.querySelectorAll('.canvas')].filter({EMPTY}).length") == 0
+    (panel,) = json.loads((contest / "comparison.json").read_text())["panels"]
+    scores = {trace["x"][0]: trace["y"][0] for trace in plotted(browser)["client-local-scores"]}
+    assert scores == {row["contender"]: row["mean"] for row in panel["rows"]}
+    claimed, _ = plotted(browser)["client-local-claims"]
+    bars = zip(claimed["x"], claimed["y"], strict=True)
+    told = {name.partition(",")[0]: (epsilon, "∞" in name) for name, epsilon in bars}
+    assert told == {
+        row["contender"]: (row["claimed_epsilon"], row["certified_epsilon"] is None)
+        for row in panel["rows"]
+        if row["claimed_epsilon"] is not None
+    }
+    assert any(unbounded for _, unbounded in told.values())
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= size[0]
+    assert browser.get_log("browser") == []
