@@ -19,6 +19,14 @@ from sordino.store import ClientStore
 STATEFUL = ("--set", "mechanism.name=fed_cad", "--set", "run.rounds=3")
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Tests that were started in the background ignore interrupts, and their children would inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def sordino(*arguments, cwd, command="run", **more):
     return subprocess.Popen(
         [sys.executable, "-m", "sordino", command, *arguments],
