@@ -69,7 +69,11 @@ def test_a_comparison_that_is_stopped_ends_all_its_runs_and_says_how_to_go_on(tm
     while child.poll() is None and len(list(tmp_path.glob("comparison/**/metrics.jsonl"))) < 2:
         time.sleep(0.05)
     stop(child.pid)
-    told, complaint = child.communicate(timeout=60)
+    try:
+        told, complaint = child.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        raise
     assert (child.returncode, told) == (130, "")
     assert complaint.strip() == "stopped; the same command goes on where it ended"
     assert nobody_is_left(child.pid)
