@@ -55,7 +55,7 @@ def compare(
     field = contest.contenders(_some(wanted), common, _own(for_ or []), printed)
     trials = contest.trials(field, _budgets(epsilon), seeds, out)
     out.mkdir(parents=True, exist_ok=True)
-    with going_on("the same command goes on where it ended"), Bar(quiet=as_json) as progress:
+    with going_on("the same command"), Bar(quiet=as_json) as progress:
         failed = playing.play_all(trials, jobs, progress.show)
     reasons = _reasons(trials, failed)
     if len(failed) == len(trials):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,12 +17,13 @@ from sordino.recipe import Recipe
 
 
 @contextmanager
-def going_on(words: str) -> Iterator[None]:
-    """Ends the command on Ctrl-C, and says how to go on."""
+def going_on(command: str, once: Path | None = None) -> Iterator[None]:
+    """Ends the command on Ctrl-C, and says how to go on; with `once`, only if that file is there to go on from."""
     try:
         yield
     except KeyboardInterrupt:
-        print(f"stopped; {words}", file=sys.stderr)
+        if once is None or once.exists():
+            print(f"stopped; {command} goes on where it ended", file=sys.stderr)
         raise typer.Exit(130) from None
 
 

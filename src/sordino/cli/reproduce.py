@@ -57,7 +57,7 @@ def reproduce(
     wanted = _wanted(ids or [], everything, exact, docs is not None)
     console, found, failed = Console(stderr=True, soft_wrap=True, highlight=False), [], {}
     for id_ in wanted:
-        with going_on("the same command goes on where it ended"), Bar(quiet=as_json) as progress:
+        with going_on("the same command"), Bar(quiet=as_json) as progress:
             bench = Bench(out / "runs", quick, jobs, seeds, progress.show)
             try:
                 found.append(record.run(EXPERIMENTS[id_], bench, out))

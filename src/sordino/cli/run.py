@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,7 +26,7 @@ def run(
     RECIPE is a TOML file; without one the embedded default is trained.
     """
     from sordino import recipe as recipes
-    from sordino.cli.progress import RoundProgress
+    from sordino.cli.progress import RoundProgress, going_on
     from sordino.errors import RecipeError
     from sordino.runner import fresh_folder
     from sordino.runner import run as train
@@ -39,13 +38,9 @@ def run(
         recipe = out / "recipe.toml"
     chosen = recipes.read(recipe, settings)
     folder = out or fresh_folder(chosen)
-    try:
-        with RoundProgress(chosen, quiet=as_json) as progress:
-            outcome = train(chosen, out=folder, resume=resume, watcher=progress.played)
-    except KeyboardInterrupt:
-        if (folder / "run.json").exists():
-            print(f"stopped; `sordino run --out {folder} --resume` goes on where it ended", file=sys.stderr)
-        raise typer.Exit(130) from None
+    again = going_on(f"`sordino run --out {folder} --resume`", once=folder / "run.json")
+    with again, RoundProgress(chosen, quiet=as_json) as progress:
+        outcome = train(chosen, out=folder, resume=resume, watcher=progress.played)
     if as_json:
         print(json.dumps(outcome.to_json()))
     else:

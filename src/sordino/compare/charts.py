@@ -15,11 +15,12 @@ from sordino.report.reading import read
 def charts(kind: Class, rows: Sequence[Standing], results: Sequence[Result], top: float | None) -> list[Chart]:
     """Returns the charts of one class."""
     colors = colors_of(rows)
-    drawn = [_by_round(kind, results, colors)]
+    drawn = []
     if len({row.epsilon for row in rows}) > 1:
-        drawn.insert(0, _tradeoff(kind, rows, colors, top))
+        drawn.append(_tradeoff(kind, rows, colors, top))
     elif len(rows) > 1:
-        drawn.insert(0, _scored(kind, rows, colors, top))
+        drawn.append(_scored(kind, rows, colors, top))
+    drawn.append(_by_round(kind, results, colors))
     if any(row.claimed is not None for row in rows):
         drawn.append(_claims(kind, rows))
     return [chart for chart in drawn if chart.series]
