@@ -66,16 +66,41 @@ def test_a_run_that_cannot_be_played_says_why(tmp_path: Path) -> None:
         Bench(tmp_path, quick=True).play({"a": [*SMALL, "select.kind=fixed", "select.size=90"]})
 
 
+def a_record(scale: str = "quick", pictures: tuple[tuple[str, str], ...] = (), ours: str = "d") -> Record:
+    return Record("baek-fig1", scale, 1, 1.5, "0", (statement("a", "b|c", ours, True),), ("e",), pictures)
+
+
 def test_records_come_back_as_they_were(tmp_path: Path) -> None:
-    kept = Record("baek-fig1", "quick", None, 1.5, "0", (statement("a", "b|c", "d", True),), ("e",), ())
-    (tmp_path / "baek-fig1.json").write_text(json.dumps(kept.to_json()))
-    assert record.read(tmp_path / "baek-fig1.json") == kept
-    page = document.write(tmp_path, [kept], EXPERIMENTS, tmp_path).read_text()
+    found = a_record()
+    record.write(tmp_path, found)
+    assert record.kept(tmp_path, EXPERIMENTS) == {"baek-fig1": found}
+    page = document.write(tmp_path, {"baek-fig1": found}, EXPERIMENTS, tmp_path).read_text()
     assert r"| a | b\|c | d | equal |  |" in page and "Chosen, where the paper is silent" in page
     assert (
         "| Baek, Kim, Nam, Park (2021) | 1 | 1 | 0 | 0 | 0 | 0 |" in page
         and "Quick: one seed, 4 of 100 rounds." in page
     )
+
+
+def test_a_page_keeps_what_was_found_before_and_a_quick_run_replaces_no_full_one(tmp_path: Path) -> None:
+    docs, images = tmp_path / "docs", tmp_path / "docs" / "img" / "reproduction"
+    for key in ("old", "new"):
+        (tmp_path / f"{key}.svg").write_text(key)
+    document.write(docs, {"baek-fig1": a_record(pictures=(("old", "t"),))}, EXPERIMENTS, tmp_path)
+    document.write(docs, {"baek-fig1": a_record("full", (("new", "t"),), "ours")}, EXPERIMENTS, tmp_path)
+    assert [path.name for path in images.iterdir()] == ["new.svg"]
+    page = document.write(docs, {"baek-fig1": a_record()}, EXPERIMENTS, tmp_path).read_text()
+    assert "| ours |" in page and "Full: one seed." in page
+    assert document.write(docs, {}, EXPERIMENTS, tmp_path).read_text() == page
+
+
+def test_the_page_of_the_five_papers_is_that_of_its_records() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    records = record.kept(docs / "reproduction", EXPERIMENTS)
+    assert list(records) == list(EXPERIMENTS)
+    assert document.page(list(records.values()), EXPERIMENTS) == (docs / "reproduction.md").read_text(encoding="utf-8")
+    shown = {f"{key}.svg" for one in records.values() for key, _ in one.pictures}
+    assert shown == {path.name for path in (docs / "img" / "reproduction").iterdir()}
 
 
 def test_what_differs_has_a_reason_and_says_what_a_quick_run_leaves_out() -> None:

@@ -38,7 +38,9 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="folder for runs, records and pictures; an interrupted one goes on")] = Path(
         "reproduction"
     ),
-    docs: Annotated[Path | None, typer.Option(help="also write reproduction.md of all records here")] = None,
+    docs: Annotated[
+        Path | None, typer.Option(help="also bring reproduction.md and its records in this folder up to date")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON list on stdout")] = False,
 ) -> None:
     """Run the papers' tables and figures again: printed beside ours, with a verdict and its reason.
@@ -66,8 +68,8 @@ def reproduce(
         if not as_json and id_ not in failed:
             _show(found[-1])
     if docs is not None:
-        kept = [record.read(out / f"{id_}.json") for id_ in EXPERIMENTS if (out / f"{id_}.json").exists()]
-        console.print(f"[bold]{document.write(docs, kept, EXPERIMENTS, out / 'pictures')}[/]")
+        path = document.write(docs, record.kept(out, EXPERIMENTS), EXPERIMENTS, out / "pictures")
+        console.print(f"[bold]{path}[/]")
     if as_json:
         print(json.dumps([one.to_json() for one in found], ensure_ascii=False))
     if failed:
@@ -110,7 +112,8 @@ def _list(as_json: bool) -> None:
 
 def _show(record: Record) -> None:
     table = Table("quantity", "printed", "ours", "status", box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
-    table.title = f"[bold]{record.id}[/] ({record.scale}, {record.seconds:.0f} s): {record.tally()}"
+    took = "" if record.seconds is None else f", {record.seconds:.0f} s"
+    table.title = f"[bold]{record.id}[/] ({record.scale}{took}): {record.tally()}"
     for line in record.lines:
         status = f"[{_STYLES[line.status]}]{line.status}[/]"
         why = f"\n[dim]{escape(line.why)}[/]" if line.why else ""

@@ -1,4 +1,7 @@
-"""docs/reproduction.md: every record as a section, with its pictures beside the printed numbers."""
+"""docs/reproduction.md: every record as a section, with its pictures beside the printed numbers.
+
+The records stand beside the page, in `reproduction/`, so that one id can be run again where the others never were.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sordino.reproduce.experiment import Experiment
-from sordino.reproduce.record import STATUSES, Record
+from sordino.reproduce.record import STATUSES, Record, kept
+from sordino.reproduce.record import write as keep
 
 _INTRO = """# The five papers, run again
 
@@ -23,16 +27,41 @@ was taken is listed under *Chosen*. Statements without a number (“accuracy fal
 
     sordino reproduce --all --quick                     # every id
     sordino reproduce ID … --full --seeds N             # then those that the table below calls full, N as they say
-    sordino reproduce --docs docs                       # this page, of whatever was run last
+    sordino reproduce --docs docs                       # this page: what was run now in place of what stood here
+
+The records behind the page are in [reproduction/](reproduction/), one file an id.
 """
 
 
-def write(folder: Path, records: Sequence[Record], shelf: Mapping[str, Experiment], pictures: Path) -> Path:
-    """Writes `reproduction.md` into a folder, and copies the pictures that it shows to `img/reproduction/`."""
-    images = folder / "img" / "reproduction"
+def write(folder: Path, found: Mapping[str, Record], shelf: Mapping[str, Experiment], pictures: Path) -> Path:
+    """Writes `reproduction.md` of what was found now and before, with its records and pictures.
+
+    What was found now takes the place of what was found before, except that a quick run never replaces a full one.
+
+    Args:
+        folder: where the page is; records go to `reproduction/`, pictures to `img/reproduction/`.
+        found: the records of now, by id.
+        shelf: all experiments.
+        pictures: where the pictures of now are.
+    """
+    records, images = kept(folder / "reproduction", shelf), folder / "img" / "reproduction"
     images.mkdir(parents=True, exist_ok=True)
-    for key, _ in (picture for record in records for picture in record.pictures):
-        shutil.copyfile(pictures / f"{key}.svg", images / f"{key}.svg")
+    for id_, record in found.items():
+        if id_ in records and (records[id_].scale, record.scale) == ("full", "quick"):
+            continue
+        for key, _ in records[id_].pictures if id_ in records else ():
+            (images / f"{key}.svg").unlink(missing_ok=True)
+        for key, _ in record.pictures:
+            shutil.copyfile(pictures / f"{key}.svg", images / f"{key}.svg")
+        keep(folder / "reproduction", record)
+        records[id_] = record
+    path = folder / "reproduction.md"
+    path.write_text(page([records[id_] for id_ in shelf if id_ in records], shelf), encoding="utf-8")
+    return path
+
+
+def page(records: Sequence[Record], shelf: Mapping[str, Experiment]) -> str:
+    """Returns the page of some records."""
     parts = [_INTRO, _by_paper(records, shelf), _by_id(records, shelf)]
     paper = ""
     for record in records:
@@ -41,9 +70,7 @@ def write(folder: Path, records: Sequence[Record], shelf: Mapping[str, Experimen
             paper = experiment.paper.short
             parts.append(f"## {experiment.paper.authors}: {experiment.paper.title}\n")
         parts.append(_section(record, experiment))
-    path = folder / "reproduction.md"
-    path.write_text("\n".join(parts), encoding="utf-8")
-    return path
+    return "\n".join(parts)
 
 
 def _by_paper(records: Sequence[Record], shelf: Mapping[str, Experiment]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -26,7 +27,8 @@ class Record:
     scale: str
     """`full`, `quick` or `exact`."""
     seeds: int
-    seconds: float
+    seconds: float | None
+    """None where they were not noted."""
     version: str
     lines: tuple[Line, ...]
     remarks: tuple[str, ...]
@@ -59,9 +61,20 @@ def run(experiment: Experiment, bench: Bench, out: Path) -> Record:
         found.remarks,
         tuple((chart.key, chart.title) for chart in found.charts),
     )
-    out.mkdir(parents=True, exist_ok=True)
-    (out / f"{experiment.id}.json").write_text(json.dumps(record.to_json(), indent=2, ensure_ascii=False) + "\n")
+    write(out, record)
     return record
+
+
+def write(folder: Path, record: Record) -> None:
+    """Keeps a record in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(record.to_json(), indent=2, ensure_ascii=False)
+    (folder / f"{record.id}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def kept(folder: Path, ids: Iterable[str]) -> dict[str, Record]:
+    """Returns what a folder keeps of some experiments, in their order."""
+    return {id_: read(folder / f"{id_}.json") for id_ in ids if (folder / f"{id_}.json").exists()}
 
 
 def read(path: Path) -> Record:
