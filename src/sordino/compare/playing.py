@@ -53,14 +53,15 @@ def play_all(trials: Sequence[Trial], jobs: int, watcher: Watcher) -> dict[Path,
 def _play_apart(
     waiting: Sequence[Trial], trials: Sequence[Trial], jobs: int, watcher: Watcher, failed: dict[Path, str]
 ) -> None:
-    """Plays trials in processes of their own, several at once.
+    """Plays trials in processes of their own, several at once, the longest first, so that none is left for the end.
 
     **Edge cases**: an interrupt ends all of them. It is this process that does so: were they interrupted themselves,
     they would go on with the next trials. A run that is ended so goes on where it was, like one that crashed.
     """
     total = sum(trial.recipe.run.rounds for trial in trials)
     with ProcessPoolExecutor(jobs, get_context("spawn"), _leave_interrupts) as pool:
-        running = {pool.submit(_play_on_one_core, trial.recipe, trial.folder): trial for trial in waiting}
+        longest_first = sorted(waiting, key=lambda trial: -trial.recipe.run.rounds)
+        running = {pool.submit(_play_on_one_core, trial.recipe, trial.folder): trial for trial in longest_first}
         try:
             while running:
                 for future in [future for future in running if future.done()]:
