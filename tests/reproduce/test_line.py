@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sordino.reproduce.line import accuracy, impossible, left_out, number, points, statement
+from sordino.reproduce.line import accuracy, footnoted, impossible, left_out, number, points, statement
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,11 @@ def test_statements_hold_or_do_not_and_the_impossible_says_why() -> None:
     assert statement("order", "a > b", "2 < 3", False).status == "differs"
     assert impossible("σ", "0.0035", "0.0279", "no M gives it").status == "not reproducible as printed"
     assert left_out("σ = 0.5", "+10.00 points").status == "not run"
+
+
+def test_a_long_reason_of_several_lines_is_said_once_below_them() -> None:
+    long, own = "noise of σ·C on each weight is 14 times the update", "a reason of one line alone, however long it is"
+    whys = [long, "short", own, long, "short", ""]
+    lines, notes = footnoted([statement("a", "b", "c", False, why) for why in whys])
+    assert [line.why for line in lines] == ["(1)", "short", own, "(1)", "short", ""]
+    assert notes == [f"(1) {long}"]

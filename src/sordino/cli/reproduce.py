@@ -111,11 +111,17 @@ def _list(as_json: bool) -> None:
 
 
 def _show(record: Record) -> None:
+    from sordino.reproduce.line import footnoted
+
     table = Table("quantity", "printed", "ours", "status", box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
     took = "" if record.seconds is None else f", {record.seconds:.0f} s"
     table.title = f"[bold]{record.id}[/] ({record.scale}{took}): {record.tally()}"
-    for line in record.lines:
+    lines, notes = footnoted(record.lines)
+    for line in lines:
         status = f"[{_STYLES[line.status]}]{line.status}[/]"
         why = f"\n[dim]{escape(line.why)}[/]" if line.why else ""
         table.add_row(escape(line.quantity), escape(line.printed), escape(line.ours), status + why)
-    Console(width=max(Console().width, 130), highlight=False).print(table)
+    console = Console(width=max(Console().width, 130), highlight=False)
+    console.print(table)
+    for note in notes:
+        console.print(f"[dim]{escape(note)}[/]\n")

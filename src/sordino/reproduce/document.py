@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sordino.reproduce.experiment import Experiment
+from sordino.reproduce.line import footnoted
 from sordino.reproduce.record import STATUSES, Record, kept
 from sordino.reproduce.record import write as keep
 
@@ -103,10 +104,11 @@ def _by_id(records: Sequence[Record], shelf: Mapping[str, Experiment]) -> str:
 def _section(record: Record, experiment: Experiment) -> str:
     parts = [f"### {record.id}\n", f"{experiment.title} ({experiment.place}). {_how(record, experiment)}\n"]
     parts += ["| quantity | printed | ours | status | why |", "|---|---|---|---|---|"]
-    for line in record.lines:
+    lines, notes = footnoted(record.lines)
+    for line in lines:
         cells = (line.quantity, line.printed, line.ours, line.status, line.why)
         parts.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
-    parts.append("")
+    parts += ["", *(f"{note}\n" for note in notes)]
     parts += [f"![{title}](img/reproduction/{key}.svg)" for key, title in record.pictures]
     parts += ["", *(f"{remark}\n" for remark in record.remarks)]
     if experiment.choices:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 Status = Literal["equal", "close", "differs", "not reproducible as printed", "not run"]
+
+_SHORT = 30
+"""So long a reason may be said again in every line."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,15 @@ def left_out(quantity: str, printed: str, why: str = "the quick form leaves it o
 def joined(*reasons: str) -> str:
     """Returns the reasons that there are, one after the other."""
     return "; ".join(reason for reason in reasons if reason)
+
+
+def footnoted(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
+    """Returns the lines with a mark for each long reason that several of them share, and those reasons, marked."""
+    counts = Counter(line.why for line in lines if len(line.why) > _SHORT)
+    shared = [why for why, count in counts.items() if count > 1]
+    marks = {why: f"({place})" for place, why in enumerate(shared, 1)}
+    marked = [replace(line, why=marks.get(line.why, line.why)) for line in lines]
+    return marked, [f"{mark} {why}" for why, mark in marks.items()]
 
 
 def _tolerated(tolerance: float, digits: int) -> str:
