@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from sordino.account.published import fed_cad_schedule
 from sordino.report.reading import RunView
 from sordino.reproduce import fed_cad
 from sordino.reproduce.bench import Bench, Runs, recipe_of
-from sordino.reproduce.fed_cad_verdicts import gained, level, stated
-from sordino.reproduce.noise import norm_told
+from sordino.reproduce.fed_cad_verdicts import beats, gained, level, stated
+from sordino.reproduce.noise import norm_told, piled_up
 from sordino.reproduce.xue_scene import CIFAR, MNIST, READINGS, beyond, client, drowned, ours
 
 
@@ -38,6 +40,25 @@ def test_at_chance_fed_cad_differs_for_a_computed_reason() -> None:
         assert (line.status, line.why) == ("differs", f"ends at chance: {norm_told(recipe_of(plan))}")
     assert stated("c", "d", "e", True, {"f": high}).status == "equal"
     assert gained("b", 0.02, high, 0.38).status == "equal"
+
+
+@pytest.mark.parametrize(("difference", "messages"), [(0.3, 2), (0.5, 8), (0.7, 30), (1.0, 5), (0.5, 1)])
+def test_noise_that_is_reused_piles_up_as_its_covariance_says(difference: float, messages: int) -> None:
+    # another way: the noise is μ = M·ξ with M built row by row, and its sum has variance ‖1ᵀM‖²
+    _, carried, fresh = fed_cad_schedule(difference, messages)
+    mix = np.zeros((messages, messages))
+    for t in range(messages):
+        mix[t] = carried[t] * mix[t - 1] if t else 0.0
+        mix[t, t] += fresh[t]
+    assert piled_up(difference, messages) == pytest.approx(np.square(mix.sum(0)).sum() / messages)
+
+
+def test_fed_cad_behind_fed_ldp_is_explained_by_noise_that_adds_up() -> None:
+    plans = fed_cad._three("mnist", 0.3, Bench(Path(), quick=False))
+    ends = dict(zip(plans, (0.52, 0.45, 0.48), strict=True))
+    line = beats("a", {name: ended(ends[name], [*plan, "select.size=50"]) for name, plan in plans.items()})
+    assert line.status == "differs" and "15 messages" in line.why and "2.08 times" in line.why
+    assert beats("a", {name: ended(1 - ends[name], plan) for name, plan in plans.items()}).why == ""
 
 
 def scene(data: list[str], sigma0: float, batch: int, *changed: str, accuracy: float = 0.1) -> dict[str, Runs]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sordino.reproduce.bench import Runs
 from sordino.reproduce.line import Line, accuracy, points, statement
-from sordino.reproduce.noise import norm_told
+from sordino.reproduce.noise import norm_told, piled_up_told
 
 KINDS = ("constant Diff", "adaptive Diff")
 CHANCE = 0.2
@@ -77,18 +77,19 @@ def better_kind(quantity: str, many: bool, runs: dict[str, Runs]) -> Line:
 def beats(quantity: str, runs: dict[str, Runs]) -> Line:
     """Judges whether both kinds of Fed-CAD are ahead of Fed-LDP."""
     end = {label: found.last()[0] for label, found in runs.items()}
-    ahead = min(end["constant Diff"], end["adaptive Diff"]) > end["Fed-LDP"]
-    return stated(quantity, "Fed-CAD always outperforms Fed-LDP", listed(end), ahead, runs)
+    ahead = min(end[label] for label in KINDS) > end["Fed-LDP"]
+    why = "" if ahead else piled_up_told(runs[KINDS[0]].views[0].recipe)
+    return stated(quantity, "Fed-CAD always outperforms Fed-LDP", listed(end), ahead, runs, why)
 
 
-def stated(quantity: str, printed: str, ours: str, holds: bool, runs: dict[str, Runs]) -> Line:
+def stated(quantity: str, printed: str, ours: str, holds: bool, runs: dict[str, Runs], why: str = "") -> Line:
     """Judges a statement about accuracies, which means nothing where all of them are chance: then it differs.
 
     It is not called impossible: with more participants the same noise leaves something to learn from.
     """
     if max(found.last()[0] for found in runs.values()) < CHANCE:
         return statement(quantity, printed, ours, False, _told(next(iter(runs.values()))))
-    return statement(quantity, printed, ours, holds)
+    return statement(quantity, printed, ours, holds, why)
 
 
 def _told(found: Runs) -> str:

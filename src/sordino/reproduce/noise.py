@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sordino.account.published import fed_cad_schedule
 from sordino.models.zoo import build
 from sordino.recipe import Recipe
 
@@ -34,3 +35,23 @@ def times(recipe: Recipe) -> float:
     options = recipe.mechanism.model_dump()
     relative = options["noise_multiplier"] * options["beta"] / options["sensitivity_divisor"]
     return float(width(recipe) ** 0.5 * relative)
+
+
+def piled_up(difference: float, messages: int) -> float:
+    """Returns the variance of the sum of a client's noise over that of fresh noise, with Fed-CAD's constant Diff."""
+    _, carried, fresh = fed_cad_schedule(difference, messages)
+    reach, total = 0.0, 0.0
+    for r, s in zip([*carried[1:], 0.0][::-1], fresh[::-1], strict=True):
+        reach = 1 + r * reach  # how often the noise that is new in this message counts in the sum
+        total += (s * reach) ** 2
+    return total / messages
+
+
+def piled_up_told(recipe: Recipe) -> str:
+    """Returns how reused noise adds up in a model, for as many messages as a client sends on average."""
+    difference = recipe.mechanism.model_dump()["difference"]
+    messages = round(recipe.run.rounds * cohort(recipe) / (recipe.partition.clients or 1))
+    return (
+        f"a model adds messages up, and reused noise adds up faster than fresh: over the {messages} messages of a "
+        f"client the sum has {piled_up(difference, messages):.2f} times the variance at Diff = {difference:g}"
+    )

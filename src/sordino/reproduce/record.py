@@ -28,7 +28,7 @@ class Record:
     """`full`, `quick` or `exact`."""
     seeds: int
     seconds: float | None
-    """None where they were not noted."""
+    """Of the command that wrote it, where runs that were there before take none; None where nobody noted them."""
     version: str
     lines: tuple[Line, ...]
     remarks: tuple[str, ...]
