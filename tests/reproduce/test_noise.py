@@ -12,7 +12,7 @@ from sordino.account.published import fed_cad_schedule
 from sordino.report.reading import RunView
 from sordino.reproduce import fed_cad
 from sordino.reproduce.bench import Bench, Runs, recipe_of
-from sordino.reproduce.fed_cad_verdicts import beats, gained, level, stated
+from sordino.reproduce.fed_cad_verdicts import beats, by_thirds, gained, level, stated
 from sordino.reproduce.noise import norm_told, piled_up
 from sordino.reproduce.xue_scene import CIFAR, MNIST, READINGS, beyond, client, drowned, ours
 
@@ -51,6 +51,19 @@ def test_noise_that_is_reused_piles_up_as_its_covariance_says(difference: float,
         mix[t] = carried[t] * mix[t - 1] if t else 0.0
         mix[t, t] += fresh[t]
     assert piled_up(difference, messages) == pytest.approx(np.square(mix.sum(0)).sum() / messages)
+
+
+def test_the_course_is_told_by_thirds_where_something_was_learnt() -> None:
+    def course(*path: float) -> Runs:
+        rounds = tuple({"round": round_, "accuracy": value} for round_, value in enumerate(path, 1))
+        return Runs((RunView(Path("played"), recipe_of([]), {}, rounds, ()),))
+
+    told = by_thirds("here", {"a": course(0.1, 0.3, 0.4, 0.6, 0.5, 0.7), "b": course(*[0.1] * 6)})
+    assert told == [
+        "here, mean accuracy (%) over the first, second and last third of the rounds: a 20.0, 50.0, 60.0; "
+        "b 10.0, 10.0, 10.0."
+    ]
+    assert by_thirds("here", {"b": course(*[0.1] * 6)}) == []
 
 
 def test_fed_cad_behind_fed_ldp_is_explained_by_noise_that_adds_up() -> None:

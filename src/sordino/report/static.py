@@ -59,10 +59,14 @@ def save(chart: Chart, folder: Path, formats: Sequence[str] = ("svg", "png")) ->
 
 def _crowded(chart: Chart) -> bool:
     """Returns whether the legend needs a place of its own: many names, or bars and boxes, which leave no room."""
-    filled = any(
+    return chart.legend and (len(chart.series) > _INSIDE or _filled(chart))
+
+
+def _filled(chart: Chart) -> bool:
+    """Returns whether there are bars or boxes."""
+    return any(
         isinstance(series, Boxes) or (isinstance(series, Series) and series.kind == "bars") for series in chart.series
     )
-    return chart.legend and (len(chart.series) > _INSIDE or filled)
 
 
 def _draw_all(chart: Chart, axes: Axes) -> None:
@@ -76,10 +80,11 @@ def _draw_all(chart: Chart, axes: Axes) -> None:
     for number, series in enumerate(chart.series):
         _draw(series, axes, places, (number, len(chart.series)))
     for rule in chart.rules:
-        _mark(rule, axes)
+        _mark(rule, axes, outside=_filled(chart))
     if places:
         tight = len(places) > 5 or sum(len(str(place)) for place in places) > 50
-        axes.set_xticks(range(len(places)), list(places), rotation=25 if tight else 0)
+        slant: Any = {"rotation": 25, "rotation_mode": "anchor", "ha": "right"} if tight else {}
+        axes.set_xticks(range(len(places)), list(places), **slant)
     _scale(axes, chart.x, "x")
     _scale(axes, chart.y, "y")
     if chart.headroom is not None:
@@ -96,7 +101,7 @@ def _draw_all(chart: Chart, axes: Axes) -> None:
         axes.legend(loc="best", fontsize=9)
 
 
-def _mark(rule: Rule, axes: Axes) -> None:
+def _mark(rule: Rule, axes: Axes, outside: bool) -> None:
     color = WARN if rule.color is None else LIGHT[rule.color % len(LIGHT)]
     stroke: Any = {"color": color, "linestyle": ":", "linewidth": 1.3}
     if rule.upright:
@@ -106,8 +111,8 @@ def _mark(rule: Rule, axes: Axes) -> None:
         )
         return
     axes.axhline(rule.at, **stroke)
-    side = "top" if rule.below else "bottom"
-    axes.text(0.01, rule.at, rule.label, color=color, va=side, transform=axes.get_yaxis_transform())
+    place, side = (1.01, "center") if outside else (0.01, "top" if rule.below else "bottom")
+    axes.text(place, rule.at, rule.label, color=color, va=side, transform=axes.get_yaxis_transform())
 
 
 def _whole(chart: Chart) -> bool:

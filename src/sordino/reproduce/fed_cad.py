@@ -16,6 +16,7 @@ from sordino.reproduce.fed_cad_verdicts import (
     at_a_third,
     beats,
     better_kind,
+    by_thirds,
     early_on,
     gained,
     level,
@@ -106,18 +107,19 @@ def fig4(bench: Bench) -> Finding:
 
 def fig5(bench: Bench) -> Finding:
     """Fig. 5: the number of participants in a round."""
-    lines, charts = [], []
+    lines, charts, remarks = [], [], []
     for name in bench.size(tuple(NAMES), ("mnist",)):
         for size in bench.size((10, 30, 50), (10, 30)):
-            wide = [f"select.size={size}"]
+            wide, scene = [f"select.size={size}"], f"{NAMES[name]}, {size} participants"
             runs = bench.play({label: plan + wide for label, plan in _three(name, 0.3, bench).items()})
-            lines.append(beats(f"{NAMES[name]}, {size} participants", runs))
+            lines.append(beats(scene, runs))
             if name == "fashion-mnist" and size != 30:
-                lines.append(better_kind(f"{NAMES[name]}, {size} participants", size == 50, runs))
+                lines.append(better_kind(scene, size == 50, runs))
+            remarks += by_thirds(scene, runs)
             charts.append(_curves(f"cad-fig5-{name}-{size}", f"Fed-CAD, Fig. 5: {NAMES[name]}, {size} a round", runs))
     if bench.quick:
         lines.append(left_out("Fashion-MNIST, few and many participants", "constant Diff better, then adaptive Diff"))
-    return Finding(tuple(lines), tuple(charts))
+    return Finding(tuple(lines), tuple(charts), tuple(remarks))
 
 
 def fig6(bench: Bench) -> Finding:

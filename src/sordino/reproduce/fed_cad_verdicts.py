@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sordino.reproduce.bench import Runs
 from sordino.reproduce.line import Line, accuracy, points, statement
 from sordino.reproduce.noise import norm_told, piled_up_told
@@ -38,6 +40,16 @@ def at_a_third(found: Runs) -> float:
     return next(
         float(y) for x, y in reversed(list(zip(path.x, path.y, strict=True))) if float(x) <= third and y is not None
     )
+
+
+def by_thirds(scene: str, runs: dict[str, Runs]) -> list[str]:
+    """Returns a remark on the course of accuracies, where any is above chance: their means over thirds."""
+    paths = {label: [y for y in found.series("", 0).y if y is not None] for label, found in runs.items()}
+    if max(max(path) for path in paths.values()) < CHANCE:
+        return []
+    thirds = {label: [100 * float(np.mean(part)) for part in np.array_split(path, 3)] for label, path in paths.items()}
+    told = "; ".join(f"{label} {', '.join(f'{mean:.1f}' for mean in means)}" for label, means in thirds.items())
+    return [f"{scene}, mean accuracy (%) over the first, second and last third of the rounds: {told}."]
 
 
 def early_on(quantity: str, printed: str, early: dict[str, float], holds: bool, runs: dict[str, Runs]) -> Line:

@@ -36,7 +36,8 @@ FED_CAD = Paper(
     "The printed ε do not follow from the printed σ in any reading that we can think of (2.72 stands beside 244). At "
     "σ = 0.3 and above the noise of ten messages is 14 times the longest update and more, and the network ends near "
     "chance; at σ = 0.1 all end alike, as said. With 30 or 50 participants something is learnt, and there Fed-CAD is "
-    "behind Fed-LDP: it makes the noise of each message less, and that of their sum, which is the model's, more.",
+    "ahead of Fed-LDP at first and ends behind it: each message has less noise, and their sum, which is the model's, "
+    "has more.",
 )
 YUAN = Paper(
     "yuan",
