@@ -90,7 +90,7 @@ def _draw_all(chart: Chart, axes: Axes) -> None:
     if chart.headroom is not None:
         axes.set_ylim(*chart.headroom)
     if chart.y.percent:
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     elif isinstance(formatter := axes.yaxis.get_major_formatter(), ScalarFormatter):
         formatter.set_useOffset(False)
     if places is None and not chart.x.log and chart.x.ticks is None and _whole(chart):
