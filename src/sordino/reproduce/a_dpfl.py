@@ -103,7 +103,7 @@ def _holding(held: list[list[int]]) -> list[Line]:
         if all(place < len(one) - 1 for one in held):
             lines.append(number(quantity, printed, float(np.mean(found)), 0, 1, spread=float(np.std(found))))
         elif max(found, default=0) > printed + 1:
-            lines.append(statement(quantity, str(printed), shown, False))
+            lines.append(statement(quantity, str(printed), f"{max(found)} and more: then the run ended", False))
         else:
             lines.append(left_out(quantity, str(printed), f"a run ends before that: {shown}"))
     if max(len(one) for one in held) == 1 and max(held)[0] <= HELD[0]:
