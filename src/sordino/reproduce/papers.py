@@ -26,8 +26,8 @@ A_DPFL = Paper(
     "Utility Optimization of Federated Learning with Differential Privacy",
     "Zhao et al. (2021)",
     "After the printed 50 rounds accuracies are a third to a half of the printed ones. A-DPFL comes first among the "
-    "private ones, as said, and on MNIST hardly so; CL-FL is behind DPFL, against what is said. How many take part, how "
-    "long each trains, α and the shares of labels are not stated, and decide how fast it learns.",
+    "private ones, as said, and on MNIST hardly so; CL-FL is behind DPFL, against what is said. How many take part, "
+    "how long each trains, α and the shares of labels are not stated, and decide how fast it learns.",
 )
 FED_CAD = Paper(
     "cad",
