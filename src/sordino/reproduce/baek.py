@@ -82,7 +82,11 @@ def fig2(bench: Bench) -> Finding:
         else:
             lines.append(left_out(quantity, printed))
     lines.append(only_large(costs) if len(costs) == 4 else left_out(ONLY, LARGE))
-    return Finding(tuple(lines), (_curves("baek-fig2", "Baek et al., Fig. 2: MNIST with dropouts", runs, {}),))
+    charts = []
+    for z in levels:
+        these = {name.removeprefix(f"z = {z:g}, "): found for name, found in runs.items() if f"z = {z:g}, " in name}
+        charts.append(_curves(f"baek-fig2-{z:g}", f"Baek et al., Fig. 2: MNIST with dropouts, z = {z:g}", these, {}))
+    return Finding(tuple(lines), tuple(charts))
 
 
 def _fewer(end: Mapping[str, float], levels: Sequence[float], rates: Sequence[float]) -> list[Line]:
