@@ -41,7 +41,12 @@ def test_every_id_is_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"), [(["baek-fig99"], "is no table or figure"), ([], "nothing to reproduce")]
+    ("arguments", "sentence"),
+    [
+        (["baek-fig99"], "is no table or figure"),
+        ([], "nothing to reproduce"),
+        (["yuan-fig8", "--quick-data", "CIFAR"], "--quick-data is 'CIFAR': use one of .*cifar10"),
+    ],
 )
 def test_what_cannot_be_meant_is_refused(arguments: list[str], sentence: str) -> None:
     with pytest.raises(RecipeError, match=sentence):
@@ -66,8 +71,10 @@ def test_a_run_that_cannot_be_played_says_why(tmp_path: Path) -> None:
         Bench(tmp_path, quick=True).play({"a": [*SMALL, "select.kind=fixed", "select.size=90"]})
 
 
-def a_record(scale: str = "quick", pictures: tuple[tuple[str, str], ...] = (), ours: str = "d") -> Record:
-    return Record("baek-fig1", scale, 1, 1.5, "0", (statement("a", "b|c", ours, True),), ("e",), pictures)
+def a_record(
+    scale: str = "quick", pictures: tuple[tuple[str, str], ...] = (), ours: str = "d", short: tuple[str, ...] = ()
+) -> Record:
+    return Record("baek-fig1", scale, 1, 1.5, "0", (statement("a", "b|c", ours, True),), ("e",), pictures, short)
 
 
 def test_records_come_back_as_they_were(tmp_path: Path) -> None:
@@ -80,6 +87,12 @@ def test_records_come_back_as_they_were(tmp_path: Path) -> None:
         "| Baek, Kim, Nam, Park (2021) | 1 | 1 | 0 | 0 | 0 | 0 |" in page
         and "Quick: one seed, 4 of 100 rounds." in page
     )
+
+
+def test_a_full_record_says_which_data_were_left_quick(tmp_path: Path) -> None:
+    record.write(tmp_path, a_record("full", short=("CIFAR-10",)))
+    page = document.page(list(record.kept(tmp_path, EXPERIMENTS).values()), EXPERIMENTS)
+    assert "Full: one seed; quick on CIFAR-10: one seed, 4 of 100 rounds." in page
 
 
 def test_a_page_keeps_what_was_found_before_and_a_quick_run_replaces_no_full_one(tmp_path: Path) -> None:

@@ -77,6 +77,18 @@ def test_an_experiment_is_made_of_valid_recipes_and_gives_verdicts(
         assert static.save(found.charts[0], tmp_path, ("svg",))[0].stat().st_size > 1000
 
 
+@pytest.mark.parametrize("id_", ["yuan-fig8", "yuan-fig10"])
+def test_one_data_set_can_stay_quick_where_the_other_is_full(id_: str, tmp_path: Path) -> None:
+    find = EXPERIMENTS[id_].find
+    sizes = {"cifar10": find(Imagined(tmp_path, True)), "fashion-mnist": find(Imagined(tmp_path, False))}
+    mixed = find(Imagined(tmp_path, False, quick_data=frozenset({"cifar10"})))
+    assert mixed.short == ("CIFAR-10",)
+    for name, alone in sizes.items():
+        assert not alone.short
+        expected = [chart for chart in alone.charts if name in chart.key]
+        assert expected and [chart for chart in mixed.charts if name in chart.key] == expected
+
+
 def test_what_a_paper_leaves_out_is_said() -> None:
     assert all(experiment.choices for experiment in EXPERIMENTS.values() if experiment.kind == "training")
 

@@ -80,6 +80,12 @@ class Bench:
     jobs: int = 1
     seeds: int | None = None
     watcher: Watcher = lambda done, total: None
+    quick_data: frozenset[str] = frozenset()
+    """Data sets that stay quick where the others are full."""
+
+    def on(self, data: str) -> Bench:
+        """Returns the bench for one data set of several: quick if this one is, or if that data set is to stay so."""
+        return replace(self, quick=self.quick or data in self.quick_data)
 
     def size(self, full: T, quick: T) -> T:
         """Returns the full or the quick value of a setting."""

@@ -119,6 +119,8 @@ def _section(record: Record, experiment: Experiment) -> str:
 def _how(record: Record, experiment: Experiment) -> str:
     """Returns how big the experiment was run."""
     whole = experiment.whole or ("one seed" if record.seeds == 1 else f"{record.seeds} seeds")
+    if record.short:
+        whole += f"; quick on {', '.join(record.short)}: {experiment.shorter}"
     return {"exact": "No training.", "full": f"Full: {whole}.", "quick": f"Quick: {experiment.shorter}."}[record.scale]
 
 

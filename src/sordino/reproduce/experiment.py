@@ -33,6 +33,8 @@ class Finding:
     lines: tuple[Line, ...]
     charts: tuple[Chart, ...] = ()
     remarks: tuple[str, ...] = ()
+    short: tuple[str, ...] = ()
+    """Data sets that were left quick where the others are full."""
 
 
 @dataclass(frozen=True)

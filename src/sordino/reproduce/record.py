@@ -34,6 +34,8 @@ class Record:
     remarks: tuple[str, ...]
     pictures: tuple[tuple[str, str], ...]
     """File name (without its ending) and title."""
+    short: tuple[str, ...] = ()
+    """Data sets that were left quick where the others are full."""
 
     def tally(self) -> str:
         """Returns how many lines have which status."""
@@ -60,6 +62,7 @@ def run(experiment: Experiment, bench: Bench, out: Path) -> Record:
         tuple(experiment.explained(line, bench.quick) for line in found.lines),
         found.remarks,
         tuple((chart.key, chart.title) for chart in found.charts),
+        found.short,
     )
     write(out, record)
     return record
@@ -82,4 +85,5 @@ def read(path: Path) -> Record:
     fields = json.loads(path.read_text())
     lines = tuple(Line(**line) for line in fields.pop("lines"))
     pictures = tuple((key, title) for key, title in fields.pop("pictures"))
-    return Record(**{**fields, "lines": lines, "pictures": pictures, "remarks": tuple(fields["remarks"])})
+    remarks, short = tuple(fields.pop("remarks")), tuple(fields.pop("short", ()))
+    return Record(**fields, lines=lines, pictures=pictures, remarks=remarks, short=short)
