@@ -82,7 +82,7 @@ def _draw_all(chart: Chart, axes: Axes) -> None:
     for rule in chart.rules:
         _mark(rule, axes, outside=_filled(chart))
     if places:
-        tight = len(places) > 5 or sum(len(str(place)) for place in places) > 50
+        tight = sum(len(str(place)) + 2 for place in places) > 60
         slant: Any = {"rotation": 25, "rotation_mode": "anchor", "ha": "right"} if tight else {}
         axes.set_xticks(range(len(places)), list(places), **slant)
     _scale(axes, chart.x, "x")
