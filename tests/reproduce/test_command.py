@@ -41,12 +41,7 @@ def test_every_id_is_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["baek-fig99"], "is no table or figure"),
-        ([], "nothing to reproduce"),
-        (["yuan-fig8", "--quick-data", "CIFAR"], "--quick-data is 'CIFAR': use one of .*cifar10"),
-    ],
+    ("arguments", "sentence"), [(["baek-fig99"], "is no table or figure"), ([], "nothing to reproduce")]
 )
 def test_what_cannot_be_meant_is_refused(arguments: list[str], sentence: str) -> None:
     with pytest.raises(RecipeError, match=sentence):

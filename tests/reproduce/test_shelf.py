@@ -11,10 +11,12 @@ import pytest
 
 from sordino.recipe import Recipe, dump
 from sordino.report import static
+from sordino.report.chart import Chart
 from sordino.report.reading import RunView
 from sordino.reproduce import bench as benches
-from sordino.reproduce import fed_cad, yuan_others
+from sordino.reproduce import fed_cad, record, yuan_others
 from sordino.reproduce.bench import Bench, Runs
+from sordino.reproduce.experiment import Finding
 from sordino.reproduce.shelf import EXPERIMENTS
 
 FIGURES = {
@@ -77,16 +79,31 @@ def test_an_experiment_is_made_of_valid_recipes_and_gives_verdicts(
         assert static.save(found.charts[0], tmp_path, ("svg",))[0].stat().st_size > 1000
 
 
-@pytest.mark.parametrize("id_", ["yuan-fig8", "yuan-fig10"])
-def test_one_data_set_can_stay_quick_where_the_other_is_full(id_: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("id_", "cifar", "other"),
+    [
+        ("yuan-fig8", "cifar10", "fashion-mnist"),
+        ("yuan-fig10", "cifar10", "fashion-mnist"),
+        ("adpfl-table2", "cifar-10", "-mnist"),
+        ("adpfl-fig4", "cifar-10", "-mnist"),
+    ],
+)
+def test_cifar_can_stay_quick_where_the_other_data_are_full(id_: str, cifar: str, other: str, tmp_path: Path) -> None:
     find = EXPERIMENTS[id_].find
-    sizes = {"cifar10": find(Imagined(tmp_path, True)), "fashion-mnist": find(Imagined(tmp_path, False))}
-    mixed = find(Imagined(tmp_path, False, quick_data=frozenset({"cifar10"})))
-    assert mixed.short == ("CIFAR-10",)
-    for name, alone in sizes.items():
-        assert not alone.short
-        expected = [chart for chart in alone.charts if name in chart.key]
-        assert expected and [chart for chart in mixed.charts if name in chart.key] == expected
+    quick, full = find(Imagined(tmp_path, True)), find(Imagined(tmp_path, False))
+    mixed = find(Imagined(tmp_path, False, quick_cifar=True))
+    assert (quick.short, full.short, mixed.short) == ((), (), ("CIFAR-10",))
+    assert charts(mixed, cifar) == charts(quick, cifar) != charts(full, cifar)
+    assert charts(mixed, other) == charts(full, other) != charts(quick, other)
+
+
+def charts(found: Finding, data: str) -> list[Chart]:
+    return [chart for chart in found.charts if data in chart.key]
+
+
+def test_a_figure_on_cifar_alone_is_quick_then(tmp_path: Path) -> None:
+    kept = record.run(EXPERIMENTS["xue-fig4c"], Imagined(tmp_path, False, quick_cifar=True), tmp_path)
+    assert (kept.scale, kept.short) == ("quick", ())
 
 
 def test_what_a_paper_leaves_out_is_said() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -80,12 +80,16 @@ class Bench:
     jobs: int = 1
     seeds: int | None = None
     watcher: Watcher = lambda done, total: None
-    quick_data: frozenset[str] = frozenset()
-    """Data sets that stay quick where the others are full."""
+    quick_cifar: bool = False
+    """Whether CIFAR-10 stays quick where the other data sets are full."""
 
     def on(self, data: str) -> Bench:
-        """Returns the bench for one data set of several: quick if this one is, or if that data set is to stay so."""
-        return replace(self, quick=self.quick or data in self.quick_data)
+        """Returns the bench for a data set, by its usual name: quick if this one is, or if that data is to stay so."""
+        return replace(self, quick=self.quick or (self.quick_cifar and data == "CIFAR-10"))
+
+    def short(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Returns those data sets that are quick where the others are full."""
+        return tuple(name for name in names if self.on(name).quick and not self.quick)
 
     def size(self, full: T, quick: T) -> T:
         """Returns the full or the quick value of a setting."""

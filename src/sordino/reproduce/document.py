@@ -28,7 +28,7 @@ was taken is listed under *Chosen*. Statements without a number (“accuracy fal
 
     sordino reproduce --all --quick                     # every id
     sordino reproduce ID … --full --seeds N             # then those that the table below calls full, N as they say
-        --quick-data cifar10                            # where they say that CIFAR-10 is quick
+        --quick-cifar                                   # where they say that CIFAR-10 is quick
     sordino reproduce --docs docs                       # this page: what was run now in place of what stood here
 
 The records behind the page are in [reproduction/](reproduction/), one file an id.

@@ -53,6 +53,8 @@ class Experiment:
     """What may lie behind a value that differs, where nothing better is known."""
     shorter: str = "one seed"
     """What the quick form leaves out."""
+    data: str = ""
+    """Its data set, where that is CIFAR-10 alone, which may stay quick."""
     whole: str = ""
     """How big the full form is, where seeds do not tell."""
 

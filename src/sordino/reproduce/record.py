@@ -49,7 +49,7 @@ class Record:
 
 def run(experiment: Experiment, bench: Bench, out: Path) -> Record:
     """Runs an experiment, draws its pictures, and writes the record."""
-    began = time.perf_counter()
+    began, bench = time.perf_counter(), bench.on(experiment.data)
     found = experiment.find(bench)
     for chart in found.charts:
         static.save(chart, out / "pictures")

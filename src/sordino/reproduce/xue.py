@@ -210,6 +210,8 @@ EXPERIMENTS = (
     experiment("xue-fig3", "Fig. 3, §VI-B", "Accuracy under different budgets", fig3, ONE),
     experiment("xue-fig4a", "Fig. 4(a), §VI-B", "Accuracy lost, MNIST", fig4a, ONE, FOUR),
     experiment("xue-fig4b", "Fig. 4(b), §VI-B", "Accuracy lost, Fashion-MNIST", fig4b, ONE, FOUR),
-    experiment("xue-fig4c", "Fig. 4(c), §VI-B", "Accuracy lost, CIFAR-10", fig4c, f"RMSprop alone, {ONE}", FOUR),
+    experiment(
+        "xue-fig4c", "Fig. 4(c), §VI-B", "Accuracy lost, CIFAR-10", fig4c, f"RMSprop alone, {ONE}", FOUR, "CIFAR-10"
+    ),
     experiment("xue-fig4d", "Fig. 4(d), §VI-B", "Against other mechanisms", fig4d, ONE, (*FOUR, RIVAL)),
 )

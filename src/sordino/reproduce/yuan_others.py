@@ -66,14 +66,14 @@ def fig8(bench: Bench) -> Finding:
     lines: list[Line] = []
     charts: list[Chart] = []
     for name, scene in CNN.items():
-        part = bench.on(name)
+        part = bench.on(NAMES[name])
         grid, thetas = part.size((5, 10, 20, 30), (1, 2)), part.size((0.9, 0.95, 1.0, 1.05, 1.1), (0.95, 1.0, 1.05))
         runs = {f"ϑ = {t:g}": over(part, grid, t, scene=scene) for t in thetas}
         best = least_of(runs)
         shown = ", ".join(f"{theta}: {least_loss(row):.3f}" for theta, row in runs.items())
         lines.append(_learnt(f"{NAMES[name]}: least loss", "ϑ < 1", shown, best in ("ϑ = 0.9", "ϑ = 0.95"), runs))
         charts += grids(f"yuan-fig8-{name}", f"Yuan et al., Fig. 8: {NAMES[name]}", runs)
-    return Finding(tuple(lines), tuple(charts), short=_short(bench))
+    return Finding(tuple(lines), tuple(charts), short=bench.short(NAMES.values()))
 
 
 def fig9(bench: Bench) -> Finding:
@@ -104,7 +104,7 @@ def fig10(bench: Bench) -> Finding:
     lines: list[Line] = []
     charts: list[Chart] = []
     for name, scene in CNN.items():
-        part = bench.on(name)
+        part = bench.on(NAMES[name])
         grid, levels = part.size((5, 10, 20, 30), (5, 12)), part.size((5.0, 10.0, 20.0, 50.0), (5.0, 50.0))
         found = _levels(part, grid, levels, scene)
         noisy = {label: row for label, row in found.items() if label != "no noise"}
@@ -113,7 +113,7 @@ def fig10(bench: Bench) -> Finding:
             for line in (less_loss(found, levels), later_optima(found, levels))
         ]
         charts += grids(f"yuan-fig10-{name}", f"Yuan et al., Fig. 10: {NAMES[name]}", found)
-    return Finding(tuple(lines), tuple(charts), short=_short(bench))
+    return Finding(tuple(lines), tuple(charts), short=bench.short(NAMES.values()))
 
 
 def table3(bench: Bench) -> Finding:
@@ -170,11 +170,6 @@ def _attacked(bench: Bench, settings: Sequence[str]) -> dict[str, Any]:
         path.write_text(json.dumps(found.to_json()))
     kept: dict[str, Any] = json.loads(path.read_text())
     return kept
-
-
-def _short(bench: Bench) -> tuple[str, ...]:
-    """Returns the data sets that are quick where the others are full."""
-    return tuple(told for name, told in NAMES.items() if bench.on(name).quick and not bench.quick)
 
 
 def _learnt(quantity: str, printed: str, ours: str, holds: bool, runs: Mapping[str, Mapping[int, Runs]]) -> Line:
