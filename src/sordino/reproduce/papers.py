@@ -48,5 +48,6 @@ YUAN = Paper(
     "What is said of ε holds: less loss and later optima as it grows. Table II's σ are 0.003749·√ϑ and follow from "
     "Eq. (8) for no M. The learning rate is not stated, and with ours the loss is far below the printed one and its "
     "least over M lies later than 17 unless ϑ is great. Convolutional networks of LeNet's sizes learn nothing: C = 5 "
-    "bounds the norm of their weights, which begin at 8.9.",
+    "bounds the norm of their weights, which begin at 8.9. Membership inference guesses, with noise and without it: a "
+    "linear network remembers next to nothing.",
 )
