@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
@@ -150,9 +151,19 @@ def fig4(bench: Bench) -> Finding:
     printed = {"z = 1": 0.8205, "z = 1.5": 0.5217, "no noise": 0.9707}
     lines = epsilons(200, {1.0: 1.7456, 1.5: 0.7421})
     lines += [
-        accuracy(f"accuracy after {_of(rounds, 200)}, {name}", printed[name], *runs[name].last()) for name in runs
+        accuracy(f"accuracy after {_of(rounds, 200)}, {name}", printed[name], *runs[name].last(), why=diverged(found))
+        for name, found in runs.items()
     ]
     return Finding(tuple(lines), (_curves("baek-fig4", "Baek et al., Fig. 4: by writer", runs, printed),))
+
+
+def diverged(runs: Runs) -> str:
+    """Returns that training left no finite loss, where it did so."""
+    if math.isfinite(runs.last("loss")[0]):
+        return ""
+    return (
+        "diverges, its loss is no longer finite: without noise there is no clipping, and ten passes at this step size"
+    )
 
 
 def fig5(bench: Bench) -> Finding:
