@@ -59,7 +59,9 @@ def test_unequal_clients_against_torch(optimizer, batch_size, plan):
     model, data = mlp(), cohort(SIZES)
     update = Trainer(model, cross_entropy, settings).train(weights(model), data, Streams(0), 1)
     expected = one_by_one(model, cross_entropy, settings, weights(model), data)
-    torch.testing.assert_close(update.rows, expected, rtol=1e-4, atol=1e-5)
+    # where a gradient is next to 0, dividing it by its own size makes a step of its rounding, which depends on the CPU
+    atol = 1e-4 if optimizer in ("adam", "rmsprop") else 1e-5
+    torch.testing.assert_close(update.rows, expected, rtol=1e-4, atol=atol)
     assert (update.clients == data.clients).all() and (update.sizes == SIZES).all()
 
 
