@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from sordino.report import static
 from sordino.report.chart import Chart
 from sordino.report.reading import RunView
 from sordino.reproduce import bench as benches
-from sordino.reproduce import fed_cad, record, yuan_others
+from sordino.reproduce import baek, fed_cad, record, yuan_others
 from sordino.reproduce.bench import Bench, Runs
 from sordino.reproduce.experiment import Finding
 from sordino.reproduce.shelf import EXPERIMENTS
@@ -123,3 +124,10 @@ def test_each_figure_is_judged_by_what_is_said_of_it(
 ) -> None:
     told = {line.quantity for line in EXPERIMENTS[id_].find(Imagined(tmp_path, quick=False)).lines}
     assert told.issuperset(said) and told.isdisjoint(unsaid)
+
+
+def test_training_that_diverges_is_told_so() -> None:
+    view = imagine(benches.recipe_of(["mechanism.name=fedavg", "run.rounds=3"]))
+    assert baek.diverged(Runs((view,))) == ""
+    lost = replace(view, rounds=(*view.rounds[:-1], {**view.rounds[-1], "loss": float("nan")}))
+    assert baek.diverged(Runs((lost,))).startswith("diverges")
