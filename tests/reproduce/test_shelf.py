@@ -14,8 +14,8 @@ from sordino.recipe import Recipe, dump
 from sordino.report import static
 from sordino.report.chart import Chart
 from sordino.report.reading import RunView
-from sordino.reproduce import bench as benches
 from sordino.reproduce import baek, fed_cad, record, yuan_others
+from sordino.reproduce import bench as benches
 from sordino.reproduce.bench import Bench, Runs
 from sordino.reproduce.experiment import Finding
 from sordino.reproduce.shelf import EXPERIMENTS
