@@ -126,8 +126,10 @@ def test_each_figure_is_judged_by_what_is_said_of_it(
     assert told.issuperset(said) and told.isdisjoint(unsaid)
 
 
-def test_training_that_diverges_is_told_so() -> None:
-    view = imagine(benches.recipe_of(["mechanism.name=fedavg", "run.rounds=3"]))
+@pytest.mark.parametrize(("name", "clipped"), [("fedavg", False), ("dp_fedavg", True)])
+def test_training_that_diverges_is_told_so(name: str, clipped: bool) -> None:
+    view = imagine(benches.recipe_of([f"mechanism.name={name}", "run.rounds=3"]))
     assert baek.diverged(Runs((view,))) == ""
     lost = replace(view, rounds=(*view.rounds[:-1], {**view.rounds[-1], "loss": float("nan")}))
-    assert baek.diverged(Runs((lost,))).startswith("diverges")
+    told = baek.diverged(Runs((lost,)))
+    assert told.startswith("diverges") and ("nothing is clipped" in told) != clipped

@@ -10,7 +10,7 @@ from sordino.report.chart import Axis, Chart
 from sordino.reproduce.baek_accounting import dropout_epsilons, epsilons, table2
 from sordino.reproduce.bench import UNBOUND, Bench, Runs, printed_rules
 from sordino.reproduce.experiment import Experiment, Finding
-from sordino.reproduce.line import Line, accuracy, left_out, statement
+from sordino.reproduce.line import Line, accuracy, joined, left_out, statement
 from sordino.reproduce.papers import BAEK
 
 PERCENT = Axis("test accuracy", percent=True, range=(0.0, 1.0))
@@ -158,12 +158,11 @@ def fig4(bench: Bench) -> Finding:
 
 
 def diverged(runs: Runs) -> str:
-    """Returns that training left no finite loss, where it did so."""
+    """Returns that training left no finite loss, where it did so, and whether anything was clipped."""
     if math.isfinite(runs.last("loss")[0]):
         return ""
-    return (
-        "diverges, its loss is no longer finite: without noise there is no clipping, and ten passes at this step size"
-    )
+    unclipped = runs.views[0].recipe.mechanism.name == "fedavg"
+    return joined("diverges: its loss is no longer finite", "without noise nothing is clipped" if unclipped else "")
 
 
 def fig5(bench: Bench) -> Finding:
