@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def told(out: Path) -> dict[str, Any]:
-    return invoke(out, "--no-images")
+    return invoke(out)
 
 
 def test_every_contender_kept_to_the_budget_it_shares(told: dict[str, Any], out: Path) -> None:
@@ -73,7 +74,8 @@ def test_the_markdown_shows_the_same_table(told: dict[str, Any], out: Path) -> N
         for row in panel["rows"]:
             assert f"| {row['contender']} | 4 |" in text
             assert f"| {100 * row['mean']:.2f} ± {100 * row['std']:.2f} % |" in text
-    assert "(plots/client-central-scores.svg)" in text
+    links = re.findall(r"\((plots/[^)]+)\)", text)
+    assert "plots/client-central-scores.svg" in links and all((out / link).exists() for link in links)
 
 
 def test_a_second_call_plays_nothing_again(told: dict[str, Any], out: Path) -> None:
@@ -113,8 +115,44 @@ def test_where_nothing_can_be_played_the_reason_is_told(tmp_path: Path) -> None:
         CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "new" / "folder")], catch_exceptions=False)
 
 
-def test_nothing_to_compare_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "nothing to compare"),
+        (["fed_ldp", "--all"], "'fed_ldp' is named beside an option for every mechanism"),
+        (["--all", "--all-claimed"], "choose one of them"),
+        (["fed_ldp", "--epsilon", "2", "--set", "budget.epsilon=3"], "both name the budget"),
+        (["fed_ldp", "--set", "budget.epsilon=none"], "name the budget that everybody has with --epsilon"),
+        (["fed_ldp", "--epsilon", "1", "--epsilon", "nan", "--epsilon", "2"], "a budget is above 0 and finite"),
+        (["fed_ldp", "--epsilon", "inf"], "a budget is above 0 and finite"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(arguments: list[str], sentence: str, tmp_path: Path) -> None:
     app = typer.Typer()
     app.command()(compare)
-    with pytest.raises(RecipeError, match="nothing to compare"):
-        CliRunner().invoke(app, [], catch_exceptions=False)
+    with pytest.raises(RecipeError, match=sentence):
+        CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "new")], catch_exceptions=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_budget_and_first_seed_are_those_of_the_recipe(tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(compare)
+    settings = [f"--set={one}" for one in ("budget.epsilon=5", "run.seed=9", "run.rounds=1", "partition.clients=30")]
+    arguments = ["fed_ldp", *settings, "--seeds", "2", "--jobs", "1", "--json", "--no-images", "--out", str(tmp_path)]
+    told = json.loads(CliRunner().invoke(app, arguments, catch_exceptions=False).stdout)
+    ((row,),) = [panel["rows"] for panel in told["panels"]]
+    assert (row["budget_epsilon"], set(row["scores"])) == (5.0, {"9", "10"})
+    assert "plots/" not in (tmp_path / "comparison.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "metrics.jsonl"])
+def test_a_damaged_run_is_named_with_what_to_do(name: str, told: dict[str, Any], out: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(out, copy)
+    (copy / "fed_ldp" / "epsilon-4" / "seed-1" / name).unlink()
+    with pytest.raises(RecipeError, match=r"seed-1 is damaged .*remove that folder, and the same command plays it ag"):
+        invoke(copy)
+    shutil.rmtree(copy / "fed_ldp" / "epsilon-4" / "seed-1")
+    again = invoke(copy, "--no-images")
+    assert [panel["rows"][0]["scores"] for panel in again["panels"]] == [p["rows"][0]["scores"] for p in told["panels"]]

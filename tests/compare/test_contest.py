@@ -57,6 +57,10 @@ def test_as_printed_where_there_is_a_paper() -> None:
         (["fed_ldp", "fed_ldp"], {}, "fed_ldp competes twice"),
         (["fed_ldp"], {"laplace": ["mechanism.clip_norm=1"]}, "--for laplace names no contender"),
         (["fed_ldp"], {"fed_ldp": ["mechanism.wings=2"]}, "mechanism.wings is not a setting"),
+        (["fed_ldp"], {"fed_ldp": ["partition.clients=9"]}, "unfair: --set partition.clients=9 is for everybody"),
+        (["fed_ldp"], {"fed_ldp": ["budget.delta=0.1"]}, "unfair: --set budget.delta=0.1 is for everybody"),
+        (["fed_ldp"], {"fed_ldp": [" run.seed = 9"]}, "unfair: --set run.seed"),
+        (["fed_ldp"], {"fed_ldp": ["mechanism.name=laplace"]}, "unfair: name that mechanism as a contender"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(wanted: list[str], own: dict[str, list[str]], sentence: str) -> None:
@@ -65,9 +69,9 @@ def test_what_cannot_be_meant_is_refused(wanted: list[str], own: dict[str, list[
 
 
 def test_trials_cover_the_grid_and_play_no_budget_without_privacy(tmp_path: Path) -> None:
-    made = trials(contenders(["fed_ldp", "fedavg"], Recipe(), {}), [1.0, 2.0], 3, tmp_path)
+    made = trials(contenders(["fed_ldp", "fedavg"], Recipe(), {}), [1.0, 2.0], range(4, 7), tmp_path)
     assert len(made) == 3 * (2 + 1)
     assert len({trial.folder for trial in made}) == len(made)
     assert {(t.recipe.budget.epsilon, t.recipe.run.seed) for t in made if t.contender.label == "fed_ldp"} == {
-        (epsilon, seed) for epsilon in (1.0, 2.0) for seed in range(3)
+        (epsilon, seed) for epsilon in (1.0, 2.0) for seed in range(4, 7)
     }

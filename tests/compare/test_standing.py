@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sordino.compare.contest import Class, Contender, Trial
+from sordino.compare.page import score, verdict
 from sordino.compare.standing import Result, against_leader, promise, ranking, standings
 from sordino.recipe import read
 
@@ -56,6 +58,21 @@ def test_the_best_mean_leads_and_the_worst_certificate_is_shown() -> None:
     assert (first.contender.label, first.rank, first.p_value) == ("laplace", 1, None)
     assert second.mean == pytest.approx(0.51) and second.spread == pytest.approx(0.01)
     assert second.certified == 3.0 and first.certified is None
+
+
+def test_equal_means_share_a_rank_and_what_diverged_comes_last() -> None:
+    results = [found("fed_ldp", 0, float("nan")), found("laplace", 0, 0.5), found("fed_cad", 0, 0.5)]
+    results.append(found("geometric", 0, 0.4))
+    rows = {row.contender.label: row for row in ranking(results, 1.0)}
+    assert list(rows) == ["laplace", "fed_cad", "geometric", "fed_ldp"]
+    assert [row.rank for row in rows.values()] == [1, 1, 3, 4]
+    assert [score(row) for row in rows.values()] == ["50.00 %", "50.00 %", "40.00 %", "diverged"]
+    assert [verdict(row) for row in rows.values()] == ["best mean", "best mean", "no test: too few seeds", "–"]
+    json.dumps([row.to_json() for row in rows.values()], allow_nan=False)
+
+
+def test_a_seed_that_diverged_is_not_tested() -> None:
+    assert against_leader([{0: 0.9, 1: 0.8, 2: 0.7}, {0: 0.1, 1: float("nan"), 2: 0.3}]) == [None, None]
 
 
 def test_other_promises_and_no_privacy_are_kept_apart() -> None:

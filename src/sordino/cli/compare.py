@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from sordino.compare.contest import Class, Trial
     from sordino.compare.standing import Standing
+    from sordino.recipe import Recipe
 
 
 def compare(
@@ -27,10 +29,12 @@ def compare(
         list[str] | None, typer.Option("--set", help="a setting for everybody: section.field=value")
     ] = None,
     for_: Annotated[
-        list[str] | None, typer.Option("--for", help="a setting for one: CONTENDER:section.field=value")
+        list[str] | None, typer.Option("--for", metavar="TEXT", help="a setting for one: NAME:section.field=value")
     ] = None,
-    epsilon: Annotated[list[float] | None, typer.Option(help="budget; several give curves (default: 1)")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="how many seeds each is run with")] = 3,
+    epsilon: Annotated[
+        list[float] | None, typer.Option(help="budget; several give curves (default: the recipe's)")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="how many seeds each is run with, from run.seed on")] = 3,
     jobs: Annotated[int, typer.Option(min=1, help="runs at once")] = 2,
     out: Annotated[Path, typer.Option(help="folder for runs, page and table; an interrupted one goes on")] = Path(
         "comparison"
@@ -51,9 +55,10 @@ def compare(
 
     printed = claimed or all_claimed
     common = recipes.read(recipe, set_)
-    wanted = list(MECHANISMS) if everyone or all_claimed else list(contenders or [])
-    field = contest.contenders(_some(wanted), common, _own(for_ or []), printed)
-    trials = contest.trials(field, _budgets(epsilon), seeds, out)
+    wanted = _wanted(contenders or [], list(MECHANISMS), everyone, all_claimed)
+    field = contest.contenders(wanted, common, _own(for_ or []), printed)
+    first = common.run.seed
+    trials = contest.trials(field, _budgets(epsilon, common, set_ or []), range(first, first + seeds), out)
     out.mkdir(parents=True, exist_ok=True)
     with going_on("the same command"), Bar(quiet=as_json) as progress:
         failed = playing.play_all(trials, jobs, progress.show)
@@ -64,7 +69,7 @@ def compare(
     panels, top = standing.standings(results), standing.ceiling(results)
     told = page.to_json(panels, top, reasons, printed)
     (out / "comparison.json").write_text(json.dumps(told, indent=2) + "\n")
-    (out / "comparison.md").write_text(markdown(panels, results, top, reasons, "plots"))
+    (out / "comparison.md").write_text(markdown(panels, results, top, reasons, "plots" if images else None))
     target = out / "comparison.html"
     page.write(target, common, panels, results, top, reasons, printed, out / "plots" if images else None)
     if as_json:
@@ -73,20 +78,29 @@ def compare(
         _show(panels, top, reasons, target)
 
 
-def _some(wanted: list[str]) -> list[str]:
+def _wanted(named: list[str], known: list[str], everyone: bool, all_claimed: bool) -> list[str]:
     from sordino.errors import RecipeError
 
+    if everyone and all_claimed:
+        raise RecipeError("--all is at equal certified ε and --all-claimed at equal claimed ε: choose one of them")
+    if named and (everyone or all_claimed):
+        raise RecipeError(f"{named[0]!r} is named beside an option for every mechanism: leave out one of the two")
+    wanted = known if everyone or all_claimed else named
     if not wanted:
         raise RecipeError("nothing to compare: name mechanisms or recipes, or use --all")
     return wanted
 
 
-def _budgets(epsilon: list[float] | None) -> list[float]:
+def _budgets(epsilon: list[float] | None, common: Recipe, settings: Sequence[str]) -> list[float]:
     from sordino.errors import RecipeError
 
-    budgets = sorted(set(epsilon or [1.0]))
-    if budgets[0] <= 0:
-        raise RecipeError(f"--epsilon is {budgets[0]:g}: a budget is above 0")
+    if epsilon and any(setting.partition("=")[0].strip() == "budget.epsilon" for setting in settings):
+        raise RecipeError("--epsilon and --set budget.epsilon both name the budget: leave out one of them")
+    if not epsilon and common.budget.epsilon is None:
+        raise RecipeError("budget.epsilon is none: name the budget that everybody has with --epsilon")
+    budgets = sorted(set(epsilon or [common.budget.epsilon or 0.0]))
+    if not all(0 < one < math.inf for one in budgets):
+        raise RecipeError(f"--epsilon is {', '.join(f'{one:g}' for one in budgets)}: a budget is above 0 and finite")
     return budgets
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from sordino.compare.contest import CEILING, Class
 from sordino.compare.standing import Result, Standing
-from sordino.report.chart import Axis, Chart, Rule, Series
+from sordino.report.chart import Axis, Chart, Rule, Series, spanning
 from sordino.report.reading import read
 
 
@@ -52,7 +52,7 @@ def _tradeoff(kind: Class, rows: Sequence[Standing], colors: Mapping[str, int], 
     for label in dict.fromkeys(row.contender.label for row in rows):
         mine = sorted((row for row in rows if row.contender.label == label), key=lambda row: row.epsilon)
         x, y = [row.epsilon for row in mine], [row.mean for row in mine]
-        low, high = [r.mean - r.spread for r in mine], [r.mean + r.spread for r in mine]
+        low, high = [row.band[0] for row in mine], [row.band[1] for row in mine]
         series.append(Series(label, x, y, "both", colors[label], low=low, high=high))
     note = "Mean over seeds after the last round, at each budget; the band is one standard deviation."
     axes = Axis("ε", log=True, ticks=sorted({row.epsilon for row in rows})), _scores(rows)
@@ -62,8 +62,8 @@ def _tradeoff(kind: Class, rows: Sequence[Standing], colors: Mapping[str, int], 
 def _scored(kind: Class, rows: Sequence[Standing], colors: Mapping[str, int], top: float | None) -> Chart:
     series = []
     for row in sorted(rows, key=lambda row: row.rank):
-        label, low, high = row.contender.label, [row.mean - row.spread], [row.mean + row.spread]
-        series.append(Series(label, [label], [row.mean], "dots", colors[label], low=low, high=high))
+        label, (low, high) = row.contender.label, row.band
+        series.append(Series(label, [label], [row.mean], "dots", colors[label], low=[low], high=[high]))
     note = f"Mean over seeds after the last round at ε = {rows[0].epsilon:g}; whiskers are one standard deviation."
     axes = Axis("", categories=True), _scores(rows)
     return Chart(key(kind, "scores"), "Final score", note, *axes, tuple(series), _ceiling(top))
@@ -103,15 +103,14 @@ def _claims(kind: Class, rows: Sequence[Standing]) -> Chart:
     budgets = {row.epsilon for row in rows}
     claiming = [row for row in rows if row.claimed is not None]
     names = [_named(row, len(budgets) > 1) for row in claiming]
-    told = [value for row in claiming for value in (row.claimed, row.certified) if value]
-    far_apart = bool(told) and max(told) > 20 * min(told)
+    axis = spanning("ε", [value for row in claiming for value in (row.claimed, row.certified)])
     series = (
         Series("claimed", names, [row.claimed for row in claiming], "bars", 4),
         Series("certified", names, [row.certified for row in claiming], "bars", 1),
     )
     note = "What the paper's formula says, beside what is proved for the code that ran (∞: nothing is)."
     title = "Claimed and certified ε"
-    return Chart(key(kind, "claims"), title, note, Axis("", categories=True), Axis("ε", log=far_apart), series)
+    return Chart(key(kind, "claims"), title, note, Axis("", categories=True), axis, series)
 
 
 def _named(row: Standing, budgets: bool) -> str:

@@ -16,6 +16,8 @@ from sordino.types import Observer, Trust, Unit
 
 _EQUAL = ("data", "partition", "model", "budget", "ledger")
 """Sections that every contender takes from the common recipe, whatever its own says."""
+_FIXED = {"mechanism.name": "name that mechanism as a contender", "run.seed": "--set run.seed=… is for everybody"}
+"""Settings that no contender may have for itself either, and what to do instead."""
 CEILING = "fedavg"
 """No privacy: nothing competes with it, everything is measured against it. It takes the plain mean of the updates."""
 
@@ -98,11 +100,11 @@ def contenders(
     return made
 
 
-def trials(field: Sequence[Contender], epsilons: Sequence[float], seeds: int, out: Path) -> list[Trial]:
+def trials(field: Sequence[Contender], epsilons: Sequence[float], seeds: Sequence[int], out: Path) -> list[Trial]:
     """Returns every run, seed by seed, so that an early look at the table is a fair one."""
     return [
         Trial(contender, epsilon, seed, out / contender.label / f"epsilon-{epsilon:g}" / f"seed-{seed}")
-        for seed in range(seeds)
+        for seed in seeds
         for epsilon in epsilons
         for contender in field
         # Without privacy there is nothing that a budget could change.
@@ -137,5 +139,15 @@ def _contender(name: str, common: Recipe, own: Mapping[str, Sequence[str]], clai
         # a server step that suits clipped updates overshoots with whole ones, and would be no ceiling
         tree["server"] = {}
     for setting in own.get(label, ()):
+        _check_own(label, setting)
         recipes.put(tree, setting)
     return Contender(label, recipes.validate(tree))
+
+
+def _check_own(label: str, setting: str) -> None:
+    """Raises a RecipeError for a setting that would make the comparison unfair."""
+    name = setting.partition("=")[0].strip()
+    section = name.partition(".")[0]
+    remedy = f"--set {setting} is for everybody" if section in _EQUAL else _FIXED.get(name)
+    if remedy is not None:
+        raise RecipeError(f"--for {label}:{setting} would make the comparison unfair: {remedy}")

@@ -16,14 +16,15 @@ def markdown(
     results: Sequence[Result],
     top: float | None,
     failed: Mapping[str, str],
-    pictures: str,
+    pictures: str | None,
 ) -> str:
-    """Returns every class as a section; `pictures` is the folder of the plots, as links should name it."""
+    """Returns every class as a section; `pictures` is the folder of the plots as links should name it, if any."""
     parts = []
     for kind, rows in panels.items():
         parts += [f"### {kind.title[0].upper()}{kind.title[1:]}", "", *_table(rows), ""]
-        parts += [f"![{chart.title}]({pictures}/{chart.key}.svg)" for chart in charts(kind, rows, results, top)]
-        parts.append("")
+        if pictures is not None:
+            parts += [f"![{chart.title}]({pictures}/{chart.key}.svg)" for chart in charts(kind, rows, results, top)]
+            parts.append("")
     if top is not None:
         parts += [f"Without privacy (fedavg): {100 * top:.2f} %.", ""]
     parts += [f"{label} could not be played: {reason}." for label, reason in failed.items()]

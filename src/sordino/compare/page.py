@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from sordino.compare.charts import charts, colors_of
 from sordino.compare.contest import Class
-from sordino.compare.standing import SIGNIFICANT, Result, Standing
+from sordino.compare.standing import FEWEST, SIGNIFICANT, Result, Standing
 from sordino.recipe import Recipe
 from sordino.report import static
 from sordino.report.chart import Chart
@@ -37,8 +38,8 @@ def write(
     page = document(
         title, _equal(common), f"{_lead(panels, claimed)}{body}{_without(top)}{_failed(failed)}", everything
     )
-    out.write_text(page, encoding="utf-8")
     pictures = [path for chart in everything for path in static.save(chart, images)] if images is not None else []
+    out.write_text(page, encoding="utf-8")
     return [out, *pictures]
 
 
@@ -46,16 +47,20 @@ def verdict(row: Standing) -> str:
     """Returns what the test says about a contender."""
     if row.rank == 1:
         return "best mean"
+    if math.isnan(row.mean):
+        return "–"
     if row.p_value is None:
-        return "no test: too few seeds"
+        return "no test: too few seeds" if len(row.scores) < FEWEST else "no test: the same gap in every seed"
     return f"worse (p = {row.p_value:.2g})" if row.p_value < SIGNIFICANT else f"may be chance (p = {row.p_value:.2g})"
 
 
 def score(row: Standing) -> str:
-    """Returns mean ± standard deviation as people read it."""
-    if row.mean < 0:
-        return f"{row.mean:.4f} ± {row.spread:.4f}"
-    return f"{100 * row.mean:.2f} ± {100 * row.spread:.2f} %"
+    """Returns mean ± standard deviation as people read it; the score alone where there is one seed."""
+    if math.isnan(row.mean):
+        return "diverged"
+    scale, digits, unit = (1, 4, "") if row.mean < 0 else (100, 2, " %")
+    around = "" if row.spread is None else f" ± {scale * row.spread:.{digits}f}"
+    return f"{scale * row.mean:.{digits}f}{around}{unit}"
 
 
 def to_json(
@@ -76,12 +81,12 @@ def to_json(
 def _panel(kind: Class, rows: Sequence[Standing], drawn: Sequence[Chart]) -> str:
     colors, alone = colors_of(rows), len({row.contender.label for row in rows}) == 1
     head: list[Cell] = [
-        "contender", ("budget ε", "n"), ("certified ε", "n"), ("claimed ε", "n"), ("score", "n"), "against the best",
-        ("rounds", "n"), ("seconds", "n"), ("kB a client sends a round", "n"),
+        "contender", ("budget ε", "n"), ("score", "n"), ("against the best", "keep"), ("certified ε", "n"),
+        ("claimed ε", "n"), ("rounds", "n"), ("seconds", "n"), ("kB of update a client sends a round", "n"),
     ]  # fmt: skip
     body = [[_name(row, colors), *_numbers(row, alone)] for row in rows]
     if all(row.claimed is None for row in rows):
-        head, body = head[:3] + head[4:], [line[:3] + line[4:] for line in body]
+        head, body = head[:5] + head[6:], [line[:5] + line[6:] for line in body]
     return (
         f'<h2>{escape(kind.title[0].upper() + kind.title[1:])}</h2><div class="card">{table(head, body)}</div>'
         f'<div style="height:18px"></div>{plots(drawn)}'
@@ -90,18 +95,18 @@ def _panel(kind: Class, rows: Sequence[Standing], drawn: Sequence[Chart]) -> str
 
 def _name(row: Standing, colors: Mapping[str, int]) -> Cell:
     mode = " (as printed)" if row.contender.recipe.mechanism.mode == "faithful" else ""
-    place = colors[row.contender.label] % len(LIGHT)
-    return f'<span class="swatch" style="background:var(--c{place})"></span>{escape(row.contender.label)}{mode}'
+    swatch = f'<span class="swatch" style="background:var(--c{colors[row.contender.label] % len(LIGHT)})"></span>'
+    return f"{swatch}{escape(row.contender.label)}{mode}", "keep"
 
 
 def _numbers(row: Standing, alone: bool) -> list[Cell]:
     best = row.rank == 1 and not alone
     return [
         (f"{row.epsilon:g}", "n"),
+        (value("mean", score(row), row.mean), "n best" if best else "n"),
+        ("alone in its class" if alone else verdict(row), "keep"),
         (value("certified", number(row.certified), row.certified), "n"),
         (number(row.claimed) if row.claimed is not None else "–", "n"),
-        (value("mean", score(row), row.mean), "n best" if best else "n"),
-        "alone in its class" if alone else verdict(row),
         (f"{row.rounds:.0f}", "n"),
         (f"{row.seconds:.1f}", "n"),
         (f"{row.bytes_sent / 1000:,.1f}", "n"),
@@ -122,7 +127,8 @@ def _lead(panels: Mapping[Class, Sequence[Standing]], claimed: bool) -> str:
         else "Everybody had the same people, model, seeds and certified budget, each calibrated by the accountant."
     )
     apart = " Promises to another unit or under another trust cannot be compared, and have a table of their own."
-    return f'<p class="lead">{how} {seeds} seeds.{apart if len(panels) > 1 else ""}</p>'
+    count = "One seed" if seeds == 1 else f"{seeds} seeds"
+    return f'<p class="lead">{how} {count}.{apart if len(panels) > 1 else ""}</p>'
 
 
 def _without(top: float | None) -> str:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
 from scipy import stats
 
 from sordino.compare.contest import CEILING, Class, Contender, Trial
+from sordino.errors import RecipeError
 from sordino.report.reading import RunView, read
 
 SIGNIFICANT = 0.05
@@ -59,9 +61,14 @@ class Standing:
         return float(np.mean(list(self.scores.values())))
 
     @property
-    def spread(self) -> float:
-        """Standard deviation over seeds (0 for a single one)."""
-        return float(np.std(list(self.scores.values()), ddof=1)) if len(self.scores) > 1 else 0.0
+    def spread(self) -> float | None:
+        """Standard deviation over seeds; None for a single one."""
+        return float(np.std(list(self.scores.values()), ddof=1)) if len(self.scores) > 1 else None
+
+    @property
+    def band(self) -> tuple[float, float]:
+        """One standard deviation below and above the mean, or the mean itself."""
+        return self.mean - (self.spread or 0.0), self.mean + (self.spread or 0.0)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the standing as plain data."""
@@ -76,9 +83,9 @@ class Standing:
             "budget_epsilon": self.epsilon,
             "certified_epsilon": self.certified,
             "claimed_epsilon": self.claimed,
-            "mean": self.mean,
-            "std": self.spread,
-            "scores": {str(seed): score for seed, score in self.scores.items()},
+            "mean": _finite(self.mean),
+            "std": _finite(self.spread),
+            "scores": {str(seed): _finite(score) for seed, score in self.scores.items()},
             "rank": self.rank,
             "p_value": self.p_value,
             "rounds": self.rounds,
@@ -88,8 +95,20 @@ class Standing:
 
 
 def result(trial: Trial) -> Result:
-    """Reads a finished trial back from its folder."""
-    view = read(trial.folder)
+    """Reads a finished trial back from its folder.
+
+    Raises:
+        RecipeError: a file of the folder is gone or damaged.
+    """
+    try:
+        return _result(trial, read(trial.folder))
+    except (OSError, SafetensorError, RecipeError) as error:
+        raise RecipeError(
+            f"{trial.folder} is damaged ({error}): remove that folder, and the same command plays it again"
+        ) from None
+
+
+def _result(trial: Trial, view: RunView) -> Result:
     accuracy, loss = view.last("accuracy"), view.last("loss")
     entry = promise(view.certificate, trial.contender.kind)
     return Result(
@@ -120,20 +139,21 @@ def ceiling(results: Sequence[Result]) -> float | None:
 
 
 def ranking(results: Sequence[Result], epsilon: float) -> list[Standing]:
-    """Returns contenders at one budget, best mean first."""
+    """Returns contenders at one budget, best mean first; equal means have an equal rank, and what diverged the last."""
     groups: dict[str, list[Result]] = {}
     for found in results:
         if found.trial.epsilon == epsilon:
             groups.setdefault(found.trial.contender.label, []).append(found)
     scores = {label: {r.trial.seed: r.score for r in group} for label, group in groups.items()}
-    order = sorted(groups, key=lambda label: -float(np.mean(list(scores[label].values()))))
+    means = {label: float(np.mean(list(mine.values()))) for label, mine in scores.items()}
+    order = sorted(groups, key=lambda label: math.inf if math.isnan(means[label]) else -means[label])
     chances = against_leader([scores[label] for label in order])
     return [
         Standing(
             contender=groups[label][0].trial.contender,
             epsilon=epsilon,
             scores=scores[label],
-            rank=place,
+            rank=_rank(means[label], list(means.values())),
             p_value=chance,
             seconds=float(np.mean([r.seconds for r in groups[label]])),
             rounds=float(np.mean([r.rounds for r in groups[label]])),
@@ -141,16 +161,21 @@ def ranking(results: Sequence[Result], epsilon: float) -> list[Standing]:
             claimed=_worst([r.claimed for r in groups[label]]) if groups[label][0].claimed is not None else None,
             bytes_sent=groups[label][0].bytes_sent,
         )
-        for place, (label, chance) in enumerate(zip(order, chances, strict=True), start=1)
+        for label, chance in zip(order, chances, strict=True)
     ]
+
+
+def _rank(mine: float, all_: Sequence[float]) -> int:
+    return len(all_) if math.isnan(mine) else 1 + sum(mean > mine for mean in all_)
 
 
 def against_leader(scores: Sequence[Mapping[int, float]]) -> list[float | None]:
     """Returns p-values of paired t-tests of the first against each other one, with Holm's correction.
 
     Seeds are shared, so differences seed by seed cancel what a partition or a start does to everybody alike.
-    **Edge cases**: None for the leader, and wherever fewer than three seeds are shared. Differences that are all alike
-    say how coarse the score is and not how sure it is (a t-test would take them for certain): None, or 1 if zero.
+    **Edge cases**: None for the leader, and wherever fewer than three seeds are shared or one diverged. Differences
+    that are all alike say how coarse the score is and not how sure it is (a t-test would take them for certain): None,
+    or 1 if zero.
     """
     raw: list[float | None] = [None]
     for other in scores[1:]:
@@ -158,7 +183,7 @@ def against_leader(scores: Sequence[Mapping[int, float]]) -> list[float | None]:
         gaps = np.array([scores[0][seed] - other[seed] for seed in shared])
         if len(gaps) >= FEWEST and not gaps.any():
             raw.append(1.0)
-        elif len(gaps) < FEWEST or np.ptp(gaps) < ALIKE:
+        elif len(gaps) < FEWEST or not np.isfinite(gaps).all() or np.ptp(gaps) < ALIKE:
             raw.append(None)
         else:
             raw.append(float(stats.ttest_1samp(gaps, 0.0).pvalue))
@@ -183,13 +208,20 @@ def promise(certificate: Sequence[Mapping[str, Any]], kind: Class) -> Mapping[st
 
 
 def _sent(view: RunView, kind: Class) -> int:
-    """Returns payload bytes: one row of the model, in words of a secure sum, and twice where shares are thinned."""
+    """Returns payload bytes: one row of the model, in words of a secure sum, and twice where shares are thinned.
+
+    Keys and their shares are left out: they do not grow with the model (docs/secure-aggregation.md has their size).
+    """
     from safetensors.numpy import load_file
 
     width = sum(tensor.size for tensor in load_file(view.path / "model.safetensors").values())
     word = 8 if kind.trust == "distributed" and view.recipe.aggregate.kind == "secure" else 4
     thinned = kind.trust == "distributed" and (view.recipe.dropout.rate > 0 or bool(view.recipe.dropout.schedule))
     return width * word * (2 if thinned else 1)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _worst(values: Sequence[float | None]) -> float | None:
