@@ -57,9 +57,14 @@ class Played:
             "survivors": self.survivors,
             "noise_stddev": self.stddev,
             "clip_fraction": self.clip_fraction,
-            "knobs": {name: float(knob) for name, knob in sorted(self.knobs.items()) if knob.numel() == 1},
+            "knobs": scalars(self.knobs),
             "seconds": {name: round(seconds, 6) for name, seconds in self.seconds.items()},
         }
+
+
+def scalars(knobs: Knobs) -> dict[str, float]:
+    """Returns the knobs that are single numbers."""
+    return {name: float(knob) for name, knob in sorted(knobs.items()) if knob.numel() == 1}
 
 
 def play(stage: Stage, turn: Turn, public: Mapping[str, float]) -> Played:

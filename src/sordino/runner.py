@@ -29,7 +29,7 @@ from sordino.folder import Checkpoint, RunFolder
 from sordino.mechanism import Turn
 from sordino.randomness import Streams
 from sordino.recipe import Recipe
-from sordino.round import Stage, play
+from sordino.round import Stage, play, scalars
 from sordino.store import ClientStore
 
 Watcher = Callable[[Mapping[str, Any]], None]
@@ -154,6 +154,8 @@ def _one(
     public = cast.public_scores(weights) if played else here.public
     if played:
         about = {"round": turn.round_, **played.about(), "epsilon": stage.books.spent()}
+    if turn.round_ == 1:
+        about["first_knobs"] = scalars(turn.knobs)
     last = min(recipe.run.rounds, int(knobs.get("last_round", recipe.run.rounds)))  # a schedule may end earlier
     looks = turn.round_ % recipe.run.evaluate_every == 0 or turn.round_ >= last
     loss, accuracy = cast.evaluate(weights) if looks else (None, None)

@@ -38,10 +38,18 @@ def refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.parametrize("text", ["", "5", "{}", '{"format": 1, "entries": [{}]}', "cut"])
+@pytest.mark.parametrize("text", ["", "5", "{}", '{"format": 1, "entries": [{}]}', "cut", "martian", "word"])
 def test_a_broken_certificate_is_named(copy: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    strange = {"martian": {"observer": "martian"}, "word": {"epsilon": "little"}}
     path = copy / "certificate.json"
-    cut(path) if text == "cut" else path.write_text(text)
+    told = json.loads(path.read_text())
+    if text == "cut":
+        cut(path)
+    elif text in strange:
+        told["entries"][0] |= strange[text]
+        path.write_text(json.dumps(told))
+    else:
+        path.write_text(text)
     told = refused(copy, capsys)
     assert "certificate.json cannot be read: make it anew" in told
     assert "sordino run --resume --out" in told
@@ -59,6 +67,44 @@ def test_metrics_that_no_round_wrote_are_named(copy: Path, capsys: pytest.Captur
     with (copy / "metrics.jsonl").open("ab") as file:
         file.write(line)
     assert "metrics.jsonl is damaged in line 7: bring the file back" in refused(copy, capsys)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("noise_stddev", ...), ("accuracy", "high"), ("epsilon", [1]), ("knobs", {"clip_norm": "wide"}), ("round", 5)],
+)
+def test_a_round_that_no_run_wrote_is_named(
+    copy: Path, capsys: pytest.CaptureFixture[str], field: str, value: object
+) -> None:
+    lines = [json.loads(line) for line in (copy / "metrics.jsonl").read_text().splitlines()]
+    lines[2] |= {field: value} if value is not ... else {}
+    if value is ...:
+        del lines[2][field]
+    (copy / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    told = refused(copy, capsys)
+    assert "metrics.jsonl is damaged in line 3 (" in told and field in told and "bring the file back" in told
+    assert not (copy / "report.html").exists()
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"run": 3}'])
+def test_facts_that_no_run_wrote_are_named(copy: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    (copy / "run.json").write_text(text)
+    assert "run.json is missing or cannot be read: bring it back" in refused(copy, capsys)
+
+
+def test_a_page_that_cannot_have_its_pictures_is_not_written(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (copy / "report-plots").write_text("")
+    assert command("report", str(copy)) == 2
+    assert "report-plots" in capsys.readouterr().err
+    assert not (copy / "report.html").exists()
+    assert command("report", str(copy), "--out", "") == 2
+    assert "--out names no file" in capsys.readouterr().err
+
+
+def test_reading_leaves_nothing_behind(copy: Path) -> None:
+    before = {path.name for path in copy.iterdir()}
+    assert command("report", str(copy), "--no-images") == 0
+    assert {path.name for path in copy.iterdir()} == before | {"report.html"}
 
 
 def test_a_folder_without_its_facts_is_told_what_report_needs(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from sordino import recipe as recipes
-from sordino.assemble import assemble
 from sordino.report import page
 from sordino.report.chart import Boxes, Chart, Series
 from sordino.report.plots import charts
@@ -17,7 +13,8 @@ from sordino.report.reading import RunView, read
 
 from .conftest import CAD, CROWD, FEW, Player
 
-FALLING = ("mechanism.adjust_every=2", "mechanism.threshold=0.3")
+FALLING = ("mechanism.adjust_every=2", "mechanism.threshold=0.3", "select.kind=everyone")
+EVERYONE = ("select.kind=everyone",)
 
 
 def chart(view: RunView, key: str) -> Chart:
@@ -56,33 +53,20 @@ def test_a_dpfl_asks_those_whose_labels_are_like_everybodys(played: Player) -> N
     assert far[share > 0].max() <= far[share == 0].min()
 
 
-def test_noise_falls_in_the_round_that_was_played_with_less(played: Player) -> None:
-    view = read(played("a_dpfl", *FALLING))
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("a_dpfl", FALLING), ("geometric", EVERYONE), ("geometric", (*EVERYONE, "mechanism.mode=faithful"))],
+)
+def test_noise_is_drawn_with_the_multiplier_that_each_round_was_played_with(
+    played: Player, name: str, settings: tuple[str, ...]
+) -> None:
+    """Cohort and clip norm are the same in every round, so the noise that was measured is in proportion."""
+    view = read(played(name, *settings))
     line = chart(view, "knob-noise_multiplier").series[0]
     assert isinstance(line, Series)
-    left = [line["knobs"]["noise_multiplier"] for line in view.rounds]
-    assert list(line.x) == [2, 3, 4, 5, 6], "what calibration gave the first round is in no file"
-    assert line.y == left[:-1]
-    assert len(set(left)) > 1
-
-
-@pytest.mark.parametrize(
-    ("name", "mode", "knob", "settings"),
-    [
-        ("dp_fedavg_adaptive", "certified", "clip_norm", ()),
-        ("fed_cad", "certified", "difference", ()),
-        ("a_dpfl", "certified", "noise_multiplier", ("mechanism.noise_multiplier=30",)),
-        ("geometric", "certified", "noise_multiplier", ("mechanism.noise_multiplier=30",)),
-        ("geometric", "faithful", "noise_multiplier", ("mechanism.noise_multiplier=30",)),
-    ],
-)
-def test_the_first_round_is_played_with_what_the_recipe_sets(
-    name: str, mode: str, knob: str, settings: tuple[str, ...]
-) -> None:
-    recipe = recipes.read(None, [f"mechanism.name={name}", f"mechanism.mode={mode}", "run.rounds=2", *settings])
-    start = assemble(recipe).mechanism.adapter.start()[knob]
-    view = RunView(Path(), recipe, {}, ({"round": 1, "knobs": {knob: -1.0}}, {"round": 2, "knobs": {knob: -2.0}}), ())
-    assert view.played_with(knob) == ([1, 2], [float(start), -1.0])
+    assert list(line.x) == [1, 2, 3, 4, 5, 6] and len(set(line.y)) > 1
+    measured = [line["noise_stddev"] for line in view.rounds]
+    assert [y / line.y[0] for y in line.y] == pytest.approx([noise / measured[0] for noise in measured])
 
 
 @pytest.mark.parametrize(
@@ -95,6 +79,7 @@ def test_what_is_clipped_in_training_is_not_told_to_be_unclipped(
     view = read(played(name, *settings))
     assert view.played and all(line["clip_fraction"] is None for line in view.played)
     assert "clipping" not in {found.key for found in charts(view)}
+    assert "Not shown: the share that was clipped" in page.page(view, charts(view))
 
 
 def test_a_run_without_noise_says_so_and_that_its_model_never_moved(played: Player, view: RunView) -> None:
@@ -103,7 +88,7 @@ def test_a_run_without_noise_says_so_and_that_its_model_never_moved(played: Play
     assert isinstance(noise.series[0], Series) and set(noise.series[0].y) == {0.0}
     assert noise.note.endswith("There was none in any round.")
     html = page.page(still, charts(still))
-    assert "The model never moved" in html
+    assert "The model never moved" in html and "Not shown: component scales (as printed" in html
     assert "nothing is proved: certified ε is ∞ from the first round on. The budget of ε = 1 bound only" in html
     moved = page.page(view, charts(view))
     assert "never moved" not in moved and "nothing is proved: certified ε" not in moved

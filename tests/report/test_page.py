@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ from typer.testing import CliRunner
 from sordino.cli.report import report
 from sordino.errors import RecipeError
 from sordino.report import compared, page, plots
-from sordino.report.reading import RunView, read
+from sordino.report.interactive import figure
+from sordino.report.reading import RunView, read, read_all
+
+from .conftest import play
 
 
 def numbers(html: str, field: str) -> list[Any]:
@@ -98,6 +102,42 @@ def test_several_runs_make_one_page_that_says_where_they_differ(view: RunView, a
     assert numbers(html, "accuracy") == [v.rounds[-1]["accuracy"] for v in views]
     drawn = figures(html)["tradeoff-client-outsider"]["data"]
     assert drawn[1]["x"] == [line["epsilon"]["client/outsider"] for line in lines(adaptive)]
+
+
+def test_runs_of_the_same_name_are_told_apart(
+    central: Path, adaptive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = (Path(shutil.copytree(run, tmp_path / run.name / "seed-0")) for run in (central, adaptive))
+    assert [view.name for view in read_all([one, other])] == ["central/seed-0", "adaptive/seed-0"]
+    assert [view.name for view in read_all([one, adaptive])] == ["seed-0", "adaptive"]
+    monkeypatch.chdir(one)
+    assert [view.name for view in read_all([Path()])] == ["seed-0"]
+    with pytest.raises(RecipeError, match="seed-0 is named twice"):
+        read_all([one, Path()])
+
+
+def test_a_single_round_is_seen(tmp_path: Path) -> None:
+    view = read(play(tmp_path / "one", "mechanism.name=dp_fedavg", "run.rounds=1"))
+    for chart in plots.charts(view):
+        drawn = figure(chart)
+        for trace in drawn["data"]:
+            assert trace["type"] != "scatter" or "markers" in trace["mode"], chart.key
+        if chart.x.title == "round":
+            assert (drawn["layout"]["xaxis"]["range"], drawn["layout"]["xaxis"]["dtick"]) == ([0.5, 1.5], 1)
+
+
+def test_runs_whose_costs_are_far_apart_are_all_seen(view: RunView) -> None:
+    dear = replace(
+        view,
+        name="dear",
+        rounds=tuple(
+            {**line, "epsilon": {k: v and 500 * v for k, v in line["epsilon"].items()}} for line in view.rounds
+        ),
+    )
+    near = {chart.key: chart for chart in compared.charts([view, view])}
+    far = {chart.key: chart for chart in compared.charts([view, dear])}
+    assert not near["epsilon-client-outsider"].y.log and far["epsilon-client-outsider"].y.log
+    assert not near["tradeoff-client-outsider"].x.log and far["tradeoff-client-outsider"].x.log
 
 
 def test_every_plot_is_saved_as_svg_and_png(view: RunView, tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from sordino.report import interactive, static
-from sordino.report.chart import Axis, Chart, Heat, Rule, Series, marks
+from sordino.report.chart import Axis, Boxes, Chart, Heat, Rule, Series, marks
 
 
 def drawn(chart: Chart) -> Any:
@@ -48,6 +49,27 @@ def test_axes_begin_at_zero_as_on_the_page(values: list[float], low: float | Non
     bottom, top = drawn(chart).get_ylim()
     assert bottom == low if low is not None else bottom < min(values)
     assert top == high if high is not None else top > max(values)
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_but_zeros_is_drawn_without_a_word() -> None:
+    bottom, top = drawn(Chart("n", "Noise", "", Axis("round"), Axis("σ"), (Series("σ", [1, 2], [0, 0]),))).get_ylim()
+    assert bottom <= 0 < top
+
+
+@pytest.mark.parametrize(
+    ("y", "lonely"), [([1.0], True), ([1.0, None, 2.0], True), ([1.0, 2.0, None], False), ([None, math.nan], False)]
+)
+def test_a_point_without_neighbours_has_a_dot(y: list[float | None], lonely: bool) -> None:
+    chart = Chart("n", "Noise", "", Axis("round"), Axis("σ"), (Series("σ", list(range(len(y))), y, "step"),))
+    assert ("markers" in interactive.figure(chart)["data"][0]["mode"]) == lonely
+    assert (drawn(chart).lines[0].get_marker() == "o") == lonely
+
+
+def test_boxes_of_one_place_stand_side_by_side() -> None:
+    pair = tuple(Boxes(name, ["1"], [(0, 1, 2, 3, 4)], color) for color, name in enumerate(("before", "after")))
+    chart = Chart("b", "Boxes", "", Axis("round", categories=True), Axis("value"), pair)
+    assert interactive.figure(chart)["layout"]["boxmode"] == "group"
 
 
 def test_a_rule_has_the_same_room_in_both() -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 from rich.console import RenderableType
 
 from sordino.account import display
@@ -260,9 +261,12 @@ def _judge(entry: Assurance, claim: Claim | None) -> Assurance:
 
 
 def _assurance(fields: Mapping[str, Any]) -> Assurance:
-    curve: Sequence[Sequence[float]] = fields["curve"]
-    parts = {"worst": Worst(**fields["worst"]), "curve": tuple((point[0], point[1]) for point in curve)}
-    return Assurance(**{**fields, **parts})
+    Assurance(**fields)  # names that it has not, or lacks
+    try:
+        return TypeAdapter(Assurance).validate_python(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
 def _finite(value: float) -> float | None:

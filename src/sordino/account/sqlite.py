@@ -15,8 +15,12 @@ PATIENCE = 60.0
 
 
 def connect(path: Path, *, create: bool, write: bool) -> sqlite3.Connection:
-    """Opens a database file, for writing or for reading only."""
-    mode = "rwc" if create else "rw" if write else "ro"
+    """Opens a database file, for writing or for reading only.
+
+    Who only reads opens it for writing too, and forbids itself to: SQLite then tidies its log away when the last one
+    closes the file, which a reader could not.
+    """
+    mode = "rwc" if create else "rw"
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
@@ -26,6 +30,7 @@ def connect(path: Path, *, create: bool, write: bool) -> sqlite3.Connection:
     )
     if not write:
         try:
+            connection.execute("PRAGMA query_only = ON")
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.OperationalError:
             # A folder that cannot be written cannot hold the log's index; without a log the file itself is complete.

@@ -20,10 +20,13 @@ def report(
 
     RUNS are run folders: one for its report, several to compare them.
     """
+    from sordino.errors import RecipeError
     from sordino.report import compared, page
-    from sordino.report.reading import read
+    from sordino.report.reading import read_all
 
-    views = [read(run) for run in runs]
+    if out is not None and not out.name:
+        raise RecipeError("--out names no file: write the name of the page, such as report.html")
+    views = read_all(runs)
     if len(views) == 1:
         target = out or runs[0] / "report.html"
         files = page.write(views[0], target, _beside(target) if images else None)

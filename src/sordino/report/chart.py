@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 Number = float | int
 Kind = Literal["line", "dots", "both", "bars", "step"]
+_FAR = 20
+"""Numbers that are so many times as great as others leave nothing of them to see."""
 
 
 def marks(low: float, high: float) -> list[float]:
@@ -43,6 +45,15 @@ class Series:
     low: Sequence[Number | None] | None = None
     high: Sequence[Number | None] | None = None
     hover: Sequence[str] | None = None
+
+    @property
+    def lonely(self) -> bool:
+        """Whether a point has no neighbour, so that a line alone would not show it."""
+        there = [value is not None and math.isfinite(value) for value in self.y]
+        return any(
+            here and not before and not after
+            for before, here, after in zip([False, *there], there, [*there[1:], False], strict=False)
+        )
 
 
 @dataclass(frozen=True)
@@ -91,6 +102,19 @@ class Axis:
     """The only places that are marked, where they are few."""
 
 
+def spanning(title: str, values: Iterable[Number | None], ends: Iterable[Number | None] | None = None) -> Axis:
+    """Returns an axis for these values: logarithmic where `ends`, the ones that matter most, are far apart."""
+    seen, told = _positive(values), None if ends is None else _positive(ends)
+    told = seen if told is None else told
+    if not told or max(told) <= _FAR * min(told):
+        return Axis(title)
+    return Axis(title, log=True, ticks=marks(min(seen), max(seen)))
+
+
+def _positive(values: Iterable[Number | None]) -> list[float]:
+    return [float(value) for value in values if value is not None and 0 < value < math.inf]
+
+
 @dataclass(frozen=True)
 class Chart:
     """One picture: what is drawn, and one sentence on how to read it."""
@@ -115,6 +139,15 @@ class Chart:
         lines = (series for series in self.series if isinstance(series, Series))
         heights = [value for series in lines for value in series.y if value is not None and math.isfinite(value)]
         return 0.0, 1.14 * max([*heights, *marks])
+
+    @property
+    def counted(self) -> tuple[int, int] | None:
+        """The least and the greatest x where x counts something, so that there is nothing between two marks."""
+        if self.x.categories or self.x.log or self.x.ticks is not None:
+            return None
+        places = [x for series in self.series if isinstance(series, Series | Boxes) for x in series.x]
+        whole = [x for x in places if isinstance(x, int)]
+        return (min(whole), max(whole)) if whole and len(whole) == len(places) else None
 
     @property
     def legend(self) -> bool:

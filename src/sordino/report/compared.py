@@ -9,7 +9,7 @@ from typing import Any
 
 from sordino.events import Guarantee, named
 from sordino.report import static
-from sordino.report.chart import Axis, Chart, Rule, Series
+from sordino.report.chart import Axis, Chart, Rule, Series, spanning
 from sordino.report.document import Cell, document, table, value
 from sordino.report.document import plots as places
 from sordino.report.page import certificate, trust
@@ -23,9 +23,9 @@ from sordino.report.words import figure, number
 def write(views: Sequence[RunView], out: Path, images: Path | None) -> list[Path]:
     """Writes the page, and with `images` every plot of it as SVG and PNG; returns the files."""
     drawn = charts(views)
+    pictures = [path for chart in drawn for path in static.save(chart, images)] if images is not None else []
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(page(views, drawn), encoding="utf-8")
-    pictures = [path for chart in drawn for path in static.save(chart, images)] if images is not None else []
     return [out, *pictures]
 
 
@@ -47,12 +47,19 @@ def charts(views: Sequence[RunView]) -> list[Chart]:
     """Returns the curves of all runs: accuracy, loss, ε for each observer, and accuracy against ε."""
     out = [
         _overlay(views, "accuracy", "Test accuracy by round", Axis("accuracy", percent=True, range=(0.0, 1.0))),
-        _overlay(views, "loss", "Test loss by round", Axis("loss")),
+        _overlay(views, "loss", "Test loss by round", _spanning(views, "loss")),
     ]
     for key, guarantee in _guarantees(views).items():
         out += [_spent(views, key, guarantee), _against(views, key, guarantee)]
-    out.append(_overlay(views, "noise_stddev", "Noise amplitude by round", Axis("standard deviation")))
+    noise = _spanning(views, "noise_stddev", "standard deviation")
+    out.append(_overlay(views, "noise_stddev", "Noise amplitude by round", noise))
     return [chart for chart in out if chart.series]
+
+
+def _spanning(views: Sequence[RunView], field: str, title: str = "") -> Axis:
+    """Returns an axis for a metric of all runs, by how far apart they ended."""
+    values = [measured(view, field)[1] for view in views]
+    return spanning(title or field, (value for path in values for value in path), (path[-1] for path in values if path))
 
 
 def _guarantees(views: Sequence[RunView]) -> dict[str, Guarantee]:
@@ -89,19 +96,24 @@ def _spent(views: Sequence[RunView], key: str, guarantee: Guarantee) -> Chart:
     note += _elsewhere(views, guarantee)
     rules = tuple(Rule(budget, f"budget {budget:g}") for budget in dict.fromkeys(budgets) if budget is not None)
     name = f"epsilon-{key.replace('/', '-')}"
-    return Chart(name, f"Privacy spent, {told(key)}", note, Axis("round"), Axis("ε"), tuple(series), rules)
+    axis = spanning("ε", (y for one in series for y in one.y), [*(one.y[-1] for one in series), *budgets])
+    return Chart(name, f"Privacy spent, {told(key)}", note, Axis("round"), axis, tuple(series), rules)
 
 
 def _against(views: Sequence[RunView], key: str, guarantee: Guarantee) -> Chart:
-    series = []
+    series, spent = list[Series](), list[list[float]]()
     for place, view in enumerate(views):
         both = [(cost, line["accuracy"]) for line, cost in _costs(view, guarantee) if line.get("accuracy") is not None]
         if both:
             x, y = [b[0] for b in both], [b[1] for b in both]
+            spent.append(x)
             series.append(Series(view.name, x, y, color=place, dashed=_stroke(place)))
     note = "What each run reached for what it had spent by then: higher and further left is better."
     note += _elsewhere(views, guarantee)
-    axes = Axis("ε"), Axis("accuracy", percent=True, range=(0.0, 1.0))
+    axes = (
+        spanning("ε", (x for path in spent for x in path), (path[-1] for path in spent)),
+        Axis("accuracy", percent=True, range=(0.0, 1.0)),
+    )
     name = f"tradeoff-{key.replace('/', '-')}"
     return Chart(name, f"Accuracy against ε, {told(key)}", note, *axes, tuple(series))
 

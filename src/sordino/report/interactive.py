@@ -11,6 +11,10 @@ from sordino.report.palette import LIGHT
 
 Figure = dict[str, Any]
 _STROKES = ("solid", "dash", "dot")
+_FEW = 10
+"""Places that are all marked."""
+_HALF_A_DOT = 0.015
+"""What a dot at 0 % reaches below it."""
 
 
 def figure(chart: Chart) -> Figure:
@@ -19,10 +23,11 @@ def figure(chart: Chart) -> Figure:
         "key": chart.key,
         "data": [_finite(trace) for series in chart.series for trace in _traces(series)],
         "layout": {
-            "xaxis": _axis(chart.x),
+            "xaxis": _axis(chart.x) | _counted(chart),
             "yaxis": _axis(chart.y) | _room(chart),
             "showlegend": chart.legend,
             "barmode": "group",
+            "boxmode": "group",
             "shapes": [_line(rule, _token(rule.color)) for rule in chart.rules],
             "annotations": [_word(rule, chart.y.log) for rule in chart.rules],
         },
@@ -44,6 +49,16 @@ def _room(chart: Chart) -> Figure:
     return {} if chart.headroom is None else {"range": list(chart.headroom)}
 
 
+def _counted(chart: Chart) -> Figure:
+    """Returns an x axis that begins with the first place and has no marks between two of them."""
+    if chart.counted is None or chart.x.range is not None:
+        return {}
+    first, last = chart.counted
+    room = 0.04 * (last - first) or 0.5
+    few = {"tick0": first, "dtick": 1} if last - first < _FEW else {}
+    return {"range": [first - room, last + room], "rangemode": "normal"} | few
+
+
 def _axis(axis: Axis) -> Figure:
     out: Figure = {"title": {"text": axis.title}, "type": "log" if axis.log else "-"}
     if axis.categories:
@@ -55,7 +70,8 @@ def _axis(axis: Axis) -> Figure:
     if axis.ticks is not None:
         out |= {"tickmode": "array", "tickvals": list(axis.ticks), "ticktext": [f"{tick:g}" for tick in axis.ticks]}
     if axis.range is not None:
-        out["range"] = list(axis.range)
+        low, high = axis.range
+        out["range"] = [low - _HALF_A_DOT if axis.percent and low == 0 else low, high]
     elif axis.title and not axis.log and not axis.categories:
         out["rangemode"] = "tozero"
     return out
@@ -81,7 +97,8 @@ def _(series: Series) -> list[Figure]:
     line: Figure = {"color": color, "width": 2.2, "dash": _STROKES[series.dashed % len(_STROKES)]}
     if series.kind == "step":
         line["shape"] = "hvh"
-    mode = {"dots": "markers", "both": "lines+markers"}.get(series.kind, "lines")
+    mode = "lines+markers" if series.kind == "both" or series.lonely else "lines"
+    mode = "markers" if series.kind == "dots" else mode
     trace |= {"type": "scatter", "mode": mode, "line": line, "marker": {"color": color, "size": 7}}
     if series.kind == "dots":
         return [trace | _whiskers(series)]

@@ -31,6 +31,13 @@
     return Math.ceil(names(f).length / Math.max(1, Math.floor(width / longest)));
   };
 
+  // Names of bars stand upright where they would overlap, and take their length from the plot's height.
+  const upright = (f, width) => {
+    const places = f.layout.xaxis.type === "category" ? [...new Set(f.data.flatMap((t) => t.x || []))] : [];
+    const longest = Math.max(0, ...places.map((place) => String(place).length));
+    return places.length * 7 * longest > width - 40 ? 6 * longest : 0;
+  };
+
   const layout = (given, under) => {
     const axis = (a) => ({ automargin: true, gridcolor: css("grid"), linecolor: css("line"), zeroline: false,
       tickfont: { size: 12 }, ...a, title: { ...a.title, font: { size: 13 }, standoff: 8 } });
@@ -46,7 +53,8 @@
   const draw = () => Promise.all(figures.map((f) => {
     const canvas = document.getElementById("plot-" + f.key);
     canvas.style.height = "";
-    if (below(f)) canvas.style.height = `${canvas.clientHeight + 29 * rows(f, canvas.clientWidth)}px`;
+    const more = (below(f) ? 29 * rows(f, canvas.clientWidth) : 0) + upright(f, canvas.clientWidth);
+    if (more) canvas.style.height = `${canvas.clientHeight + more}px`;
     return Plotly.react(canvas, themed(f.data), layout(themed(f.layout), below(f)), {
       responsive: true, scrollZoom: false, displayModeBar: false });
   }));

@@ -21,9 +21,9 @@ from sordino.report.words import Promise, figure, number, promise
 def write(view: RunView, out: Path, images: Path | None) -> list[Path]:
     """Writes the report, and with `images` every plot of it as SVG and PNG; returns the files."""
     charts = plots.charts(view)
+    pictures = [path for chart in charts for path in static.save(chart, images)] if images is not None else []
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(page(view, charts), encoding="utf-8")
-    pictures = [path for chart in charts for path in static.save(chart, images)] if images is not None else []
     return [out, *pictures]
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sordino import recipe as recipes
 from sordino.account.certificate import Certificate
@@ -47,11 +48,8 @@ class RunView:
     facts: Mapping[str, Any]
     rounds: tuple[Mapping[str, Any], ...]
     certificate: tuple[Mapping[str, Any], ...]
-
-    @property
-    def name(self) -> str:
-        """The folder's name."""
-        return self.path.name
+    name: str = ""
+    """The folder's name, with as many folders before it as tell it apart from the runs beside it."""
 
     @property
     def _ledger(self) -> Path:
@@ -65,17 +63,13 @@ class RunView:
     def played_with(self, knob: str) -> tuple[list[int], list[float | None]]:
         """Returns the rounds that released something, and what a knob was in each of them.
 
-        A round records the knobs that it leaves to the next one. The first round's is known where the recipe sets it;
-        otherwise the second round is the first.
+        A round records the knobs that it leaves to the next one, and the first round those that it began with too.
         """
-        now = getattr(self.recipe.mechanism, knob, None)
+        now = self.rounds[0].get("first_knobs", {}).get(knob)
         rounds, values = list[int](), list[float | None]()
-        for line in self.rounds:
-            if "aborted" in line:
-                continue
-            if now is not None or rounds:
-                rounds.append(line["round"])
-                values.append(now)
+        for line in self.played:
+            rounds.append(line["round"])
+            values.append(now)
             now = line.get("knobs", {}).get(knob)
         return rounds, values
 
@@ -211,11 +205,27 @@ def _guarantee(entry: Mapping[str, Any]) -> Guarantee:
     return Guarantee(entry["unit"], entry["observer"], entry["adjacency"])
 
 
+def read_all(paths: Sequence[Path]) -> list[RunView]:
+    """Returns the runs in several folders, with names that tell them apart.
+
+    Raises:
+        RecipeError: a folder is named twice, or cannot be read.
+    """
+    whole = [path.resolve() for path in paths]
+    twice = next((path for path in whole if whole.count(path) > 1), None)
+    if twice is not None:
+        raise RecipeError(f"{twice} is named twice: name every run once")
+    longest = max(len(path.parts) for path in whole)
+    tails = ([Path(*path.parts[-length:]) for path in whole] for length in range(1, longest + 1))
+    names = next(names for names in tails if len(set(names)) == len(names))
+    return [replace(read(path), name=str(name)) for path, name in zip(paths, names, strict=True)]
+
+
 def read(path: Path) -> RunView:
     """Returns the run in a folder.
 
     Raises:
-        RecipeError: the folder holds no run, or one that has not played a round.
+        RecipeError: the folder holds no run, one that has not played a round, or files that no run wrote.
     """
     if not (path / "recipe.toml").exists():
         raise RecipeError(f"{path} holds no run: name a folder that `sordino run` made")
@@ -223,18 +233,69 @@ def read(path: Path) -> RunView:
     facts, rounds = _facts(folder), folder.metrics()
     if not rounds:
         raise RecipeError(f"{path} has not played a round yet: go on with `sordino run --resume --out {path}`")
+    for place, line in enumerate(rounds, start=1):
+        _check(line, place, path / "metrics.jsonl")
     recipe = recipes.read(path / "recipe.toml")
-    return RunView(path, recipe, facts, tuple(rounds), _promised(path / "certificate.json"))
+    promised = _promised(path / "certificate.json")
+    return RunView(path, recipe, facts, tuple(rounds), promised, path.resolve().name)
+
+
+_Numbers = dict[str, float | None]
+
+
+class _Line(BaseModel):
+    """What a report takes from a round that was played; one that was aborted has none of the first four."""
+
+    model_config = ConfigDict(strict=True)
+    round: int
+    cohort: int
+    survivors: int
+    noise_stddev: float | None
+    clip_fraction: float | None
+    epsilon: _Numbers = {}
+    knobs: _Numbers = {}
+    first_knobs: _Numbers = {}
+    seconds: dict[str, float] = {}
+    loss: float | None = None
+    accuracy: float | None = None
+    seconds_total: float = 0.0
+
+
+class _Aborted(_Line):
+    aborted: str
+    cohort: int = 0
+    survivors: int = 0
+    noise_stddev: float | None = None
+    clip_fraction: float | None = None
+
+
+def _check(line: Mapping[str, Any], place: int, path: Path) -> None:
+    """Raises a RecipeError unless a line of metrics is what a run writes for its `place`-th round."""
+    try:
+        told = (_Aborted if "aborted" in line else _Line).model_validate(line)
+    except ValidationError as error:
+        field = ".".join(map(str, error.errors()[0]["loc"]))
+        raise RecipeError(
+            f"{path} is damaged in line {place} ({field}): bring the file back, or cut it off before that line"
+        ) from None
+    if told.round != place:
+        raise RecipeError(
+            f"{path} is damaged in line {place} (round {told.round} is told there): bring the file back, or cut it off "
+            "before that line"
+        )
 
 
 def _facts(folder: RunFolder) -> Mapping[str, Any]:
     try:
-        return folder.facts()
+        facts = folder.facts()
     except RecipeError:
+        facts = {}
+    if not isinstance(facts, dict) or not isinstance(facts.get("run"), str):
         raise RecipeError(
             f"{folder.path / 'run.json'} is missing or cannot be read: bring it back, or name another folder that "
             "`sordino run` made"
-        ) from None
+        )
+    return facts
 
 
 def _promised(path: Path) -> tuple[Mapping[str, Any], ...]:

@@ -15,7 +15,7 @@ def remarks(view: RunView) -> str:
 
 
 def missing(view: RunView) -> str:
-    """Returns what is not shown because a file is gone or cannot be read, as HTML."""
+    """Returns what is not shown, and why: a file is gone or cannot be read, or the mechanism has no such number."""
     gone = []
     if view.federation is None:
         gone.append("the label map (the data of this run is not here)")
@@ -23,6 +23,11 @@ def missing(view: RunView) -> str:
         gone.append("costs by client (the ledger of this run is not here)")
     if not view.knobs:
         gone.append("what the mechanism learned (checkpoint.safetensors is gone or cannot be read)")
+    chosen = view.recipe.mechanism
+    if chosen.name == "component_adaptive" and chosen.mode == "faithful":
+        gone.append("component scales (as printed each client has its own, and they are private)")
+    if view.played and all(line["clip_fraction"] is None for line in view.played):
+        gone.append("the share that was clipped (that is done step by step in training, and not counted)")
     if view.recipe.run.notes and not view.notes:
         gone.append("private notes (notes.npz is gone or cannot be read)")
     return f'<p class="sub" style="margin-top:14px">Not shown: {"; ".join(gone)}.</p>' if gone else ""

@@ -93,7 +93,7 @@ def _draw_all(chart: Chart, axes: Axes) -> None:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     elif isinstance(formatter := axes.yaxis.get_major_formatter(), ScalarFormatter):
         formatter.set_useOffset(False)
-    if places is None and not chart.x.log and chart.x.ticks is None and _whole(chart):
+    if chart.counted is not None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     if _crowded(chart):
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
@@ -113,11 +113,6 @@ def _mark(rule: Rule, axes: Axes, outside: bool) -> None:
     axes.axhline(rule.at, **stroke)
     place, side = (1.01, "center") if outside else (0.01, "top" if rule.below else "bottom")
     axes.text(place, rule.at, rule.label, color=color, va=side, transform=axes.get_yaxis_transform())
-
-
-def _whole(chart: Chart) -> bool:
-    """Returns whether x counts something, so that there is nothing between two marks."""
-    return all(isinstance(x, int) for series in chart.series if isinstance(series, Series | Boxes) for x in series.x)
 
 
 def _places(chart: Chart) -> dict[Any, int] | None:
@@ -141,7 +136,8 @@ def _scale(axes: Axes, axis: Axis, which: str) -> None:
         # as on the page: nothing begins above zero
         axes.update_datalim([(axes.dataLim.x0, 0.0)], updatex=False)
         low, high = axes.dataLim.intervaly
-        axes.set_ylim(bottom=0.0 if low == 0 else None, top=0.0 if high == 0 else None)
+        if low < high:
+            axes.set_ylim(bottom=0.0 if low == 0 else None, top=0.0 if high == 0 else None)
 
 
 def _along(x: Sequence[Any], places: dict[Any, int] | None) -> list[float]:
@@ -171,7 +167,8 @@ def _(series: Series, axes: Axes, places: dict[Any, int] | None, order: tuple[in
         return
     style: dict[str, Any] = {"linestyle": _STROKES[series.dashed % len(_STROKES)], "linewidth": 1.8}
     style |= {"drawstyle": "steps-mid"} if series.kind == "step" else {}
-    axes.plot(x, y, color=color, label=series.label, marker="o" if series.kind == "both" else None, **style)
+    marker = "o" if series.kind == "both" or series.lonely else None
+    axes.plot(x, y, color=color, label=series.label, marker=marker, **style)
     if series.low is not None and series.high is not None:
         axes.fill_between(x, _floats(series.low), _floats(series.high), color=color, alpha=0.16, linewidth=0)
 

@@ -40,7 +40,7 @@ def truncation(view: RunView) -> list[Chart]:
         Boxes(name, [str(int(rounds[place])) for place in chosen], [_row(rows[place]) for place in chosen], color)
         for color, (name, rows) in enumerate((("as trained", before), ("truncated", after)))
     )
-    note = "Parameters of one client before and after truncation. Private: recorded because `run.notes` asked for it."
+    note = "Parameters of one client before and after truncation. Private: recorded because run.notes asked for it."
     axes = Axis("round", categories=True), Axis("parameter value")
     return [Chart("truncation", "Original and truncated parameters", note, *axes, boxes, wide=True)]
 

@@ -46,7 +46,7 @@ def knobs(view: RunView) -> list[Chart]:
         rounds, values = view.played_with(name)
         if len({value for value in values if value is not None}) > 1:
             title = _NAMES.get(name, name.replace("_", " "))
-            note = "What each round was played with: a public number, chosen anew from what was already released."
+            note = "What each round was played with: a public number, fixed beforehand or made from earlier releases."
             series = Series(title, rounds, values, "step", 4)
             heading = f"{title[0].upper()}{title[1:]} by round"
             out.append(Chart(f"knob-{name}", heading, note, Axis("round"), Axis(title), (series,)))
