@@ -41,7 +41,15 @@ def test_every_id_is_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"), [(["baek-fig99"], "is no table or figure"), ([], "nothing to reproduce")]
+    ("arguments", "sentence"),
+    [
+        (["baek-fig99"], "is no table or figure"),
+        ([], "nothing to reproduce"),
+        (["baek-table2", "--list"], "exclude each other"),
+        (["--exact", "--all"], "exclude each other"),
+        (["nope", "--exact"], "exclude each other"),
+        (["baek-table2", "--quick-cifar"], "--quick-cifar is for --full"),
+    ],
 )
 def test_what_cannot_be_meant_is_refused(arguments: list[str], sentence: str) -> None:
     with pytest.raises(RecipeError, match=sentence):

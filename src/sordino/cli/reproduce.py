@@ -56,10 +56,14 @@ def reproduce(
     from sordino.reproduce.bench import Bench
     from sordino.reproduce.shelf import EXPERIMENTS
 
+    _check(ids or [], list_, everything, exact, quick_cifar and quick)
     if list_:
         _list(as_json)
         return
     wanted = _wanted(ids or [], everything, exact, docs is not None)
+    for folder in (out, docs):
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
     console, found, failed = Console(stderr=True, soft_wrap=True, highlight=False), [], {}
     for id_ in wanted:
         with going_on("the same command"), Bar(quiet=as_json) as progress:
@@ -78,6 +82,16 @@ def reproduce(
     if failed:
         told = "; ".join(f"{id_}: {reason}" for id_, reason in failed.items())
         raise SordinoError(f"{len(failed)} of {len(wanted)} could not be run: {told}")
+
+
+def _check(ids: Sequence[str], list_: bool, everything: bool, exact: bool, useless: bool) -> None:
+    """Raises a RecipeError where options contradict each other."""
+    from sordino.errors import RecipeError
+
+    if sum((bool(ids), list_, everything, exact)) > 1:
+        raise RecipeError("ids, --list, --all and --exact exclude each other: keep one of them")
+    if useless:
+        raise RecipeError("--quick-cifar is for --full: add that, or leave it out")
 
 
 def _wanted(ids: Sequence[str], everything: bool, exact: bool, none_is_fine: bool) -> list[str]:
