@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from sordino.report import compared, page
-from sordino.report.chart import Boxes, Series
+from sordino.report.chart import Axis, Boxes, Chart, Series
+from sordino.report.document import document
+from sordino.report.document import plots as places
 from sordino.report.plots import charts
 from sordino.report.reading import read
 
@@ -137,7 +139,7 @@ def test_a_comparison_draws_every_run_and_leaves_room_for_their_curves(
 ) -> None:
     runs = [read(folder) for folder in [central, adaptive] * 5]
     names = [f"component_adaptive-certified-{place}" for place in range(len(runs))]
-    many = [replace(view, path=view.path.with_name(name)) for view, name in zip(runs, names, strict=True)]
+    many = [replace(view, name=name) for view, name in zip(runs, names, strict=True)]
     look(browser, compared.write(many, tmp_path / "comparison.html", None)[0], size)
     drawn = plotted(browser)
     assert [trace["name"] for trace in drawn["accuracy"]] == names
@@ -174,3 +176,13 @@ def test_mechanisms_side_by_side_draw_with_the_numbers_that_were_compared(
     assert any(unbounded for _, unbounded in told.values())
     assert browser.execute_script("return document.documentElement.scrollWidth") <= size[0]
     assert browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_long_names_leave_room_for_their_bars(browser: Any, tmp_path: Path, size: tuple[int, int]) -> None:
+    names = [f"component_adaptive, ε {epsilon}, certified: ∞" for epsilon in range(10)]
+    bars = (Series("claimed", names, [1.0] * 10, "bars"), Series("certified", names, [2.0] * 10, "bars", 1))
+    chart = Chart("bars", "Bars", "", Axis("", categories=True), Axis("ε"), bars)
+    (tmp_path / "bars.html").write_text(document("Bars", "", places([chart]), [chart]))
+    look(browser, tmp_path / "bars.html", size)
+    assert browser.execute_script("return document.querySelector('.canvas')._fullLayout._size.h") > 120

@@ -109,7 +109,7 @@ def test_runs_of_the_same_name_are_told_apart(
 ) -> None:
     one, other = (Path(shutil.copytree(run, tmp_path / run.name / "seed-0")) for run in (central, adaptive))
     assert [view.name for view in read_all([one, other])] == ["central/seed-0", "adaptive/seed-0"]
-    assert [view.name for view in read_all([one, adaptive])] == ["seed-0", "adaptive"]
+    assert [view.name for view in read_all([one, other, central])] == ["central/seed-0", "adaptive/seed-0", "central"]
     monkeypatch.chdir(one)
     assert [view.name for view in read_all([Path()])] == ["seed-0"]
     with pytest.raises(RecipeError, match="seed-0 is named twice"):

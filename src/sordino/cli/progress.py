@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,8 +28,12 @@ def going_on(command: str, once: Path | None = None) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
+_OFTEN = 30.0
+"""Seconds between two lines where no bar can be drawn."""
+
+
 class Bar:
-    """A bar that is drawn while a block runs, and only for people who look.
+    """A bar that is drawn while a block runs; where nobody looks, as in a log, a line now and then.
 
     Args:
         quiet: draw nothing, as for machines that read the output.
@@ -41,6 +46,7 @@ class Bar:
         self._bar = bar or Progress(*columns, console=Console(stderr=True))
         self._bar.disable = quiet or not sys.stderr.isatty()
         self._task = self._bar.add_task(words, total=None)
+        self._quiet, self._words, self._told = quiet or not self._bar.disable, words, time.monotonic()
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -54,13 +60,19 @@ class Bar:
     def show(self, done: int, total: int, words: str | None = None) -> None:
         """Moves the bar."""
         self._bar.update(self._task, completed=done, total=total, description=words)
+        self._tell(done, total, words or self._words)
+
+    def _tell(self, done: int, total: int, words: str) -> None:
+        if not self._quiet and time.monotonic() > self._told + _OFTEN:
+            self._told = time.monotonic()
+            print(f"{words} {done:,} of {total:,}", file=sys.stderr, flush=True)
 
 
 class RoundProgress(Bar):
     """Shows rounds as they are played."""
 
     def __init__(self, recipe: Recipe, quiet: bool) -> None:
-        self._budget = recipe.budget.epsilon
+        self._budget, self._rounds = recipe.budget.epsilon, recipe.run.rounds
         bar = Progress(
             TextColumn("round"),
             MofNCompleteColumn(),
@@ -79,6 +91,7 @@ class RoundProgress(Bar):
         if metrics.get("accuracy") is not None:
             fields["accuracy"] = f"{metrics['accuracy']:.1%}"
         self._bar.update(self._task, completed=metrics["round"], **fields)
+        self._tell(metrics["round"], self._rounds, "round")
 
     def _spent(self, epsilon: Mapping[str, float | None]) -> str:
         known = [value for value in epsilon.values() if value is not None]

@@ -71,7 +71,7 @@ def _card(name: str, told: Promise, entry: Mapping[str, Any]) -> str:
     return (
         f'<article class="card promise{mood}" data-entry="{escape(name)}">'
         f'<div class="head"><h3>{escape(told.title)}</h3><span class="badge{mood}">{told.verdict}</span></div>'
-        f'<div class="figures">{figures}</div>{contrast}<p>{escape(told.sentence)}</p>'
+        f'<div class="figures">{figures}</div>{contrast}<p>{escape(told.sentence).replace(" %", "&nbsp;%")}</p>'
         f'<dl class="facts">{facts}</dl></article>'
     )
 

@@ -215,10 +215,13 @@ def read_all(paths: Sequence[Path]) -> list[RunView]:
     twice = next((path for path in whole if whole.count(path) > 1), None)
     if twice is not None:
         raise RecipeError(f"{twice} is named twice: name every run once")
-    longest = max(len(path.parts) for path in whole)
-    tails = ([Path(*path.parts[-length:]) for path in whole] for length in range(1, longest + 1))
-    names = next(names for names in tails if len(set(names)) == len(names))
-    return [replace(read(path), name=str(name)) for path, name in zip(paths, names, strict=True)]
+    return [replace(read(path), name=_shortest(own, whole)) for path, own in zip(paths, whole, strict=True)]
+
+
+def _shortest(path: Path, beside: Sequence[Path]) -> str:
+    """Returns the shortest end of a path that no other one has."""
+    ends = (path.parts[-length:] for length in range(1, len(path.parts) + 1))
+    return str(Path(*next(end for end in ends if sum(other.parts[-len(end) :] == end for other in beside) == 1)))
 
 
 def read(path: Path) -> RunView:
