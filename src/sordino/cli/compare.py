@@ -29,7 +29,7 @@ def compare(
         list[str] | None, typer.Option("--set", help="a setting for everybody: section.field=value")
     ] = None,
     for_: Annotated[
-        list[str] | None, typer.Option("--for", metavar="TEXT", help="a setting for one: NAME:section.field=value")
+        list[str] | None, typer.Option("--for", metavar="TEXT", help="a setting for one: NAME:section.field=x")
     ] = None,
     epsilon: Annotated[
         list[float] | None, typer.Option(help="budget; several give curves (default: the recipe's)")
