@@ -94,3 +94,11 @@ def test_marks_of_a_narrow_logarithmic_axis_can_be_read() -> None:
     axes = drawn(Chart("s", "Scales", "", Axis("round"), axis, (Series("scale", [1, 2], [0.7, 1.3]),)))
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["0.8", "1", "1.2"]
     assert not axes.yaxis.get_minorticklocs().size
+
+
+@pytest.mark.parametrize(("rounds", "ends"), [(1, [0.5, 1.5]), (6, [0.8, 6.2]), (40, [0.5, 40.5])])
+def test_what_is_counted_begins_with_one(rounds: int, ends: list[float]) -> None:
+    line = Series("loss", list(range(1, rounds + 1)), [1.0] * rounds)
+    axis = interactive.figure(Chart("l", "Loss", "", Axis("round"), Axis("loss"), (line,)))["layout"]["xaxis"]
+    assert axis["range"] == pytest.approx(ends)
+    assert axis.get("dtick") == (1 if rounds <= 10 else None)

@@ -54,7 +54,7 @@ def _counted(chart: Chart) -> Figure:
     if chart.counted is None or chart.x.range is not None:
         return {}
     first, last = chart.counted
-    room = 0.04 * (last - first) or 0.5
+    room = min(0.5, 0.04 * (last - first)) or 0.5
     few = {"tick0": first, "dtick": 1} if last - first < _FEW else {}
     return {"range": [first - room, last + room], "rangemode": "normal"} | few
 
