@@ -82,7 +82,7 @@ def _panel(kind: Class, rows: Sequence[Standing], drawn: Sequence[Chart]) -> str
     colors, alone = colors_of(rows), len({row.contender.label for row in rows}) == 1
     head: list[Cell] = [
         "contender", ("budget ε", "n"), ("score", "n"), ("against the best", "keep"), ("certified ε", "n"),
-        ("claimed ε", "n"), ("rounds", "n"), ("seconds", "n"), ("kB of update a client sends a round", "n"),
+        ("claimed ε", "n"), ("rounds", "n"), ("seconds", "n"), ("kB a round", "n"),
     ]  # fmt: skip
     body = [[_name(row, colors), *_numbers(row, alone)] for row in rows]
     if all(row.claimed is None for row in rows):
@@ -128,7 +128,8 @@ def _lead(panels: Mapping[Class, Sequence[Standing]], claimed: bool) -> str:
     )
     apart = " Promises to another unit or under another trust cannot be compared, and have a table of their own."
     count = "One seed" if seeds == 1 else f"{seeds} seeds"
-    return f'<p class="lead">{how} {count}.{apart if len(panels) > 1 else ""}</p>'
+    sent = " The kB are those of the update that a client sends."
+    return f'<p class="lead">{how} {count}.{sent}{apart if len(panels) > 1 else ""}</p>'
 
 
 def _without(top: float | None) -> str:
