@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sordino.report import interactive, static
-from sordino.report.chart import Axis, Boxes, Chart, Heat, Rule, Series, marks
+from sordino.report.chart import Axis, Boxes, Chart, Heat, Rule, Series, marks, spanning
 
 
 def drawn(chart: Chart) -> Any:
@@ -94,6 +94,14 @@ def test_marks_of_a_narrow_logarithmic_axis_can_be_read() -> None:
     axes = drawn(Chart("s", "Scales", "", Axis("round"), axis, (Series("scale", [1, 2], [0.7, 1.3]),)))
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["0.8", "1", "1.2"]
     assert not axes.yaxis.get_minorticklocs().size
+
+
+def test_what_is_far_apart_has_a_logarithmic_axis_unless_it_would_hide_something() -> None:
+    assert spanning("ε", [0.1, 1.0, 30.0, None, math.inf], [1.0, 30.0]) == Axis(
+        "ε", log=True, ticks=[0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
+    )
+    for ends in ([1.0, 19.0], [0.0, 30.0], [], [None, math.nan]):
+        assert spanning("ε", [0.1, 1.0, 30.0], ends) == Axis("ε")
 
 
 @pytest.mark.parametrize(("rounds", "ends"), [(1, [0.5, 1.5]), (6, [0.8, 6.2]), (40, [0.5, 40.5])])

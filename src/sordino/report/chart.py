@@ -103,16 +103,19 @@ class Axis:
 
 
 def spanning(title: str, values: Iterable[Number | None], ends: Iterable[Number | None] | None = None) -> Axis:
-    """Returns an axis for these values: logarithmic where `ends`, the ones that matter most, are far apart."""
-    seen, told = _positive(values), None if ends is None else _positive(ends)
-    told = seen if told is None else told
-    if not told or max(told) <= _FAR * min(told):
+    """Returns an axis for these values: logarithmic where `ends`, the ones that matter most, are far apart.
+
+    **Edge cases**: where one of them is zero, which a logarithmic axis has no place for, it is not.
+    """
+    seen = _finite(values)
+    told = seen if ends is None else _finite(ends)
+    if not told or min(told) <= 0 or max(told) <= _FAR * min(told):
         return Axis(title)
-    return Axis(title, log=True, ticks=marks(min(seen), max(seen)))
+    return Axis(title, log=True, ticks=marks(min(value for value in seen if value > 0), max(seen)))
 
 
-def _positive(values: Iterable[Number | None]) -> list[float]:
-    return [float(value) for value in values if value is not None and 0 < value < math.inf]
+def _finite(values: Iterable[Number | None]) -> list[float]:
+    return [float(value) for value in values if value is not None and math.isfinite(value)]
 
 
 @dataclass(frozen=True)
