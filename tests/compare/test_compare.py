@@ -151,7 +151,9 @@ def test_a_damaged_run_is_named_with_what_to_do(name: str, told: dict[str, Any],
     copy = tmp_path / "copy"
     shutil.copytree(out, copy)
     (copy / "fed_ldp" / "epsilon-4" / "seed-1" / name).unlink()
-    with pytest.raises(RecipeError, match=r"seed-1 is damaged .*remove that folder, and the same command plays it ag"):
+    with pytest.raises(
+        RecipeError, match=r"seed-1 lacks a file .*remove that folder, and the same command plays it ag"
+    ):
         invoke(copy)
     shutil.rmtree(copy / "fed_ldp" / "epsilon-4" / "seed-1")
     again = invoke(copy, "--no-images")

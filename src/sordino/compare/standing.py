@@ -102,9 +102,9 @@ def result(trial: Trial) -> Result:
     """
     try:
         return _result(trial, read(trial.folder))
-    except (OSError, SafetensorError, RecipeError) as error:
+    except (OSError, SafetensorError, RecipeError):
         raise RecipeError(
-            f"{trial.folder} is damaged ({error}): remove that folder, and the same command plays it again"
+            f"{trial.folder} lacks a file or has a damaged one: remove that folder, and the same command plays it again"
         ) from None
 
 
