@@ -121,7 +121,7 @@ def test_batches_are_poisson_with_a_public_rate(people):
 
 
 @pytest.mark.parametrize("mode", ["certified", "faithful"])
-@pytest.mark.parametrize("selection", ["best", "weighted"])
+@pytest.mark.parametrize("selection", ["best", "weighted", "uniform"])
 def test_it_runs_with_dropouts_and_late_joiners(mode, selection, people, tmp_path):
     outcome = run(
         recipe(

@@ -85,7 +85,7 @@ def test_records_come_back_as_they_were(tmp_path: Path) -> None:
     record.write(tmp_path, found)
     assert record.kept(tmp_path, EXPERIMENTS) == {"baek-fig1": found}
     page = document.write(tmp_path, {"baek-fig1": found}, EXPERIMENTS, tmp_path).read_text()
-    assert r"| a | b\|c | d | equal |  |" in page and "Chosen, where the paper is silent" in page
+    assert r"| a | b\|c | d | equal |  |" in page and "Chosen where the paper is silent" in page
     assert (
         "| Baek, Kim, Nam, Park (2021) | 1 | 1 | 0 | 0 | 0 | 0 |" in page
         and "Quick: one seed, 4 of 100 rounds." in page

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sordino.reproduce.a_dpfl import _holding, falling
-from sordino.reproduce.baek import only_large
+from sordino.reproduce.baek import little_lost, only_large
+from sordino.reproduce.xue import ahead
 from sordino.reproduce.yuan_online import shrinks
 
 
@@ -49,9 +50,30 @@ def test_both_halves_of_what_is_said_of_k_are_judged(end: dict[float, float], st
     assert tuple(line.status for line in falling(end)) == statuses
 
 
-def test_noise_that_was_not_lowered_in_time_is_not_judged() -> None:
-    assert [line.status for line in _holding([[8], [8]])] == ["not run"] * 5
-    told = _holding([[20, 5, 4, 2], [20, 3, 4, 1]])
-    assert [line.status for line in told] == ["equal", "equal", "equal", "not run", "equal"]
-    assert [line.status for line in _holding([[2, 9, 1]])] == ["differs", "differs", "not run", "not run", "differs"]
-    assert [line.status for line in _holding([[50]])] == ["differs", "not run", "not run", "not run", "differs"]
+@pytest.mark.parametrize(
+    ("held", "statuses"),
+    [
+        ([[8], [8]], ["not run"] * 6),
+        ([[20, 5, 4, 2], [20, 4, 3, 1]], ["equal", "equal", "equal", "not run", "equal", "not run"]),
+        ([[20, 5, 4, 2], [20, 3, 4, 1]], ["equal", "equal", "equal", "not run", "differs", "not run"]),
+        ([[32, 7, 11]], ["differs", "differs", "differs", "not run", "differs", "not run"]),
+        ([[2, 9, 1]], ["differs", "differs", "not run", "not run", "differs", "not run"]),
+        ([[50]], ["differs", "not run", "not run", "not run", "differs", "not run"]),
+        ([[20, 4, 4, 7, 5, 3, 1]], ["equal", "equal", "equal", "equal", "differs", "equal"]),
+        ([[20, 4, 4, 7, 8, 1]], ["equal", "equal", "equal", "equal", "differs", "differs"]),
+    ],
+)
+def test_holding_times_are_judged_as_far_as_runs_go(held: list[list[int]], statuses: list[str]) -> None:
+    assert [line.status for line in _holding(held)] == statuses
+
+
+def test_a_lossless_noise_is_no_more_costly_than_the_printed_one() -> None:
+    end = {"no noise": 0.97, "z = 0.5": 0.96, "z = 1": 0.93, "z = 1.5": 0.91, "z = 2": 0.3}
+    assert little_lost(end).status == "equal"
+    told = little_lost(end | {"z = 1.5": 0.90})
+    assert (told.status, told.ours) == ("differs", "z = 0.5: 1.00 points, z = 1: 4.00 points, z = 1.5: 7.00 points")
+
+
+@pytest.mark.parametrize(("divided", "status"), [(0.6, "differs"), (0.8, "equal")])
+def test_the_mechanism_is_best_if_one_reading_of_it_is(divided: float, status: str) -> None:
+    assert ahead(0.3, 0.1, divided, 0.7).status == status

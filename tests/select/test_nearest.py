@@ -42,13 +42,22 @@ def test_ties_are_broken_afresh_every_round(turn):
 def test_weighted_draws_follow_the_scores_without_replacement(turn):
     firsts, sizes = np.zeros(6), set()
     for round_ in range(3000):
-        cohort = Nearest(1, weighted=True).select(turn(round_), EVERYBODY)
+        cohort = Nearest(1, how="weighted").select(turn(round_), EVERYBODY)
         firsts[cohort] += 1
-        sizes.add(len(np.unique(Nearest(4, weighted=True).select(turn(round_), EVERYBODY))))
+        sizes.add(len(np.unique(Nearest(4, how="weighted").select(turn(round_), EVERYBODY))))
     share = SCORES.numpy() / SCORES.numpy().sum()
     assert sizes == {4}
     assert np.abs(firsts - 3000 * share).max() < 5 * np.sqrt(3000 / 4)
     assert np.abs(firsts - 500).max() > 100  # uniform draws would fail the same window
+
+
+def test_uniform_draws_do_not_look_at_the_scores(turn):
+    counts = np.zeros(6)
+    for round_ in range(3000):
+        cohort = Nearest(2, how="uniform").select(turn(round_), EVERYBODY)
+        assert len(cohort) == 2
+        counts[cohort] += 1
+    assert np.abs(counts - 1000).max() < 5 * np.sqrt(3000 * 2 / 9)  # by score the first would come 2,000 times
 
 
 def test_nothing_is_amplified():
@@ -58,5 +67,5 @@ def test_nothing_is_amplified():
 
 
 def test_pure_and_seeded(turn):
-    for part in (Nearest(2), Nearest(2, weighted=True)):
+    for part in (Nearest(2), Nearest(2, how="weighted"), Nearest(2, how="uniform")):
         assert np.array_equal(part.select(turn(), EVERYBODY), part.select(turn(), EVERYBODY))

@@ -119,7 +119,7 @@ def fed_cad_schedule(difference: float, participations: int) -> tuple[FloatArray
     """Returns (v, r, s): noise variance, carried share and fresh multiplier (all relative to σ) of each participation.
 
     v_1 = 1, r_t = (1−D)/((1−D)² + v_{t−1}), s_t = (1−r_t) + r_t·D, v_t = v_{t−1}/((1−D)² + v_{t−1}).
-    Reference: Fed-CAD, Algorithm 2, lines 11–18, and Theorem VI.2: v_t = (2D−D²)/(1−(1−D)^{2t}).
+    Reference: Fed-CAD, Algorithm 1, lines 11–18, and Theorem VI.2: v_t = (2D−D²)/(1−(1−D)^{2t}).
     """
     if not 0 < difference <= 1:
         raise AccountingError(f"difference {difference} must lie in (0, 1]")

@@ -40,7 +40,7 @@ from sordino.mechanisms.setting import Budget, Entry, Options, Setting
 from sordino.opening.histograms import LabelHistograms
 from sordino.opening.wasserstein import Metric
 from sordino.perturb.steps import RIGHT, Count, StepNoise
-from sordino.select.nearest import Nearest
+from sordino.select.nearest import Nearest, Selection
 from sordino.train.noisy import PrivateSteps
 
 SIDE_SHARE = 0.1
@@ -58,7 +58,7 @@ class ADpfl(Options):
     metric: Metric = Field(
         "discrete", description="distance of two labels: 1 if they differ, or steps apart (`ordinal`)"
     )
-    selection: Literal["best", "weighted"] = Field("best", description="take the K best scores, or draw K by score")
+    selection: Selection = Field("best", description="take the K best scores, or draw K by score, or K of all alike")
     refuse_below: float = Field(0.0, ge=0, lt=1, description="score (0 to 1, average 0.37) below which nobody is asked")
     validation: Literal["auto", "public", "clients"] = Field(
         "auto", description="where accuracy is measured: public split, or clients' own records (noisy, charged)"
@@ -99,7 +99,7 @@ def compose(options: ADpfl, setting: Setting) -> Mechanism:
         mode=options.mode,
         unit="record",
         trust="local",
-        selector=Nearest(max(1, round(setting.expected)), options.refuse_below, options.selection == "weighted"),
+        selector=Nearest(max(1, round(setting.expected)), options.refuse_below, options.selection),
         local=PrivateSteps(None, steps, None, "noise_then_clip", every)
         if faithful
         else PrivateSteps(rate, steps, rate * records, "clip_then_noise", every),

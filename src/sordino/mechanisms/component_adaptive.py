@@ -14,7 +14,7 @@ beforehand, rounds compose as Gaussians do, adaptively in s.
 **Faithful.** Thresholds and noise from each client's own predicted step (`bound/predicted.py`), averages weighted by
 data size, σ0 from Eq. (13) for T uploads (or `noise_multiplier`), and nobody uploads once δ_i of Eq. (12) would
 exceed δ*: the paper's ε is held to the budget. The thresholds are private, so certified ε is infinite. Read literally
-the noise is √d·σ0·β·|ŵ|, hundreds of times the weights; `sensitivity_divisor` is the other reading (see
+the noise is √d·σ0·β·|ŵ|, thousands of times the weights; `sensitivity_divisor` is the other reading (see
 `docs/mechanisms`).
 
 Where we deviate: a client stops *before* the upload that would exceed δ*, where Algorithm 2 stops after it.

@@ -113,7 +113,11 @@ def _section(record: Record, experiment: Experiment) -> str:
     parts += [f"![{title}](img/reproduction/{key}.svg)" for key, title in record.pictures]
     parts += ["", *(f"{remark}\n" for remark in record.remarks)]
     if experiment.choices:
-        parts += ["*Chosen, where the paper is silent:*\n", *(f"- {choice}" for choice in experiment.choices), ""]
+        parts += [
+            "*Chosen where the paper is silent, or other than it is printed:*\n",
+            *(f"- {choice}" for choice in experiment.choices),
+            "",
+        ]
     return "\n".join(parts)
 
 

@@ -56,8 +56,8 @@ def _curve(found: Runs, label: str, color: int, name: str) -> Series:
 
 
 def boxes(key: str, title: str, when: np.ndarray, before: np.ndarray, after: np.ndarray) -> Chart:
-    """Returns the parameters of a client before and after truncation, in ten rounds at most."""
-    chosen = np.unique(np.linspace(0, len(when) - 1, min(len(when), 10)).astype(int))
+    """Returns the parameters of a client before and after truncation, in every tenth round, or in all of few."""
+    chosen = [place for place in range(len(when)) if len(when) <= 10 or when[place] % 10 == 0]
     names = [str(int(when[place])) for place in chosen]
 
     def box(label: str, rows: np.ndarray, color: int) -> Boxes:

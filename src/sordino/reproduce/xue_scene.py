@@ -22,13 +22,15 @@ READINGS = ("as printed", "over the batch")
 CLIENTS = (
     "Sizes of the layers are not stated: 10 and 20 channels of 5 × 5, pooling, 50 units; on CIFAR-10 3 × 3, 32 and 64.",
     "The sampling ratio, so the batch, is not stated: a sixteenth of a client's images, so that 16 steps are one pass.",
-    "What Adam and RMSprop add to the root is printed as 10e-8, which is 1e-7.",
+    "Pixels are not said to be scaled: every image has its mean taken away and is divided by its deviation.",
+    "What keeps Adam and RMSprop from dividing by zero is printed as 10e-8, so 1e-7, under RMSprop's root (for Adam "
+    "under it and beside it): ours is added to the root, as in PyTorch.",
     "The paper averages ten experiments; ours are as many as the seeds that are told.",
 )
 SHARED = (
     *CLIENTS,
     "Two readings of the noise: √d·σ0·Δ as printed, and Δ over the batch, which the text on fewer records suggests.",
-    "Rounds are not stated: as many as Eq. (12) allows.",
+    "Rounds are not stated: as many as Eq. (12) allows; Algorithm 2 would end with the first that it does not allow.",
 )
 LEARNT = 0.2
 """Ten classes: what stays below this has learnt nothing to speak of."""
