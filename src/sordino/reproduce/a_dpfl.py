@@ -10,7 +10,7 @@ import numpy as np
 
 from sordino.report.chart import Axis, Chart, Rule, Series
 from sordino.reproduce.bench import BY_CHANCE, UNBOUND, Bench, Runs, printed_rules
-from sordino.reproduce.experiment import Experiment, Finding
+from sordino.reproduce.experiment import PIXELS, Experiment, Finding
 from sordino.reproduce.line import Line, accuracy, left_out, number, statement
 from sordino.reproduce.papers import A_DPFL
 
@@ -26,6 +26,7 @@ DATA = {
 }
 CLIP = {"MNIST": "mechanism.clip_norm=4.0", "CIFAR-10": "mechanism.clip_norm=7.0"}
 SHARED = (
+    PIXELS,
     "K, the participants of a round, is not stated: a tenth of them.",
     "Local rounds are not stated: one pass on MNIST (three batches of 20), five batches on CIFAR-10.",
     "The shares of one label are not stated but for Fig. 3's examples: each participant's is drawn from 0 to 80 %.",

@@ -9,7 +9,7 @@ from itertools import pairwise
 from sordino.report.chart import Axis, Chart
 from sordino.reproduce.baek_accounting import dropout_epsilons, epsilons, table2
 from sordino.reproduce.bench import UNBOUND, Bench, Runs, printed_rules
-from sordino.reproduce.experiment import Experiment, Finding
+from sordino.reproduce.experiment import PIXELS, Experiment, Finding
 from sordino.reproduce.line import Line, accuracy, joined, left_out, statement
 from sordino.reproduce.papers import BAEK
 
@@ -31,8 +31,7 @@ WRITERS = [
     "run.evaluate_every=5", UNBOUND,
 ]  # fmt: skip
 SHARED = (
-    "Pixels are not said to be scaled: every image has its mean taken away and is divided by its deviation. Weights "
-    "begin as PyTorch's do.",
+    PIXELS,
     "Without noise nothing is clipped here; whether the paper's “non-DP case” clips is not stated.",
     "Each user is asked, and lost, by a coin of its own, so that numbers vary; the text has 50 users and exact shares.",
     "5,000 users of 1,200 images are more than MNIST has: each user draws its own, so an image has several holders.",

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from sordino.reproduce.bench import Bench
 
 Kind = Literal["exact", "training"]
+PIXELS = (
+    "How pixels are scaled is not stated: every image has its mean taken away and is divided by its deviation. Weights "
+    "begin as PyTorch's do."
+)
+"""What all papers are silent about."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from sordino.account.published import xue_participations
 from sordino.reproduce.bench import UNBOUND, Bench, Runs
-from sordino.reproduce.experiment import Experiment, Finding
+from sordino.reproduce.experiment import PIXELS, Experiment, Finding
 from sordino.reproduce.line import Line, accuracy, impossible, joined, statement
 from sordino.reproduce.noise import cohort, times
 from sordino.reproduce.papers import XUE
@@ -22,7 +22,7 @@ READINGS = ("as printed", "over the batch")
 CLIENTS = (
     "Sizes of the layers are not stated: 10 and 20 channels of 5 × 5, pooling, 50 units; on CIFAR-10 3 × 3, 32 and 64.",
     "The sampling ratio, so the batch, is not stated: a sixteenth of a client's images, so that 16 steps are one pass.",
-    "Pixels are not said to be scaled: every image has its mean taken away and is divided by its deviation.",
+    PIXELS,
     "What keeps Adam and RMSprop from dividing by zero is printed as 10e-8, so 1e-7, under RMSprop's root (for Adam "
     "under it and beside it): ours is added to the root, as in PyTorch.",
     "The paper averages ten experiments; ours are as many as the seeds that are told.",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from sordino.account.published import yuan_sensitivity, yuan_sigma, yuan_sum
 from sordino.report.chart import Axis, Chart, Rule, Series
 from sordino.reproduce.bench import BY_CHANCE, UNBOUND, Bench, Runs
-from sordino.reproduce.experiment import Experiment, Finding
+from sordino.reproduce.experiment import PIXELS, Experiment, Finding
 from sordino.reproduce.line import Line, impossible, number, statement
 from sordino.reproduce.papers import YUAN
 from sordino.reproduce.yuan_verdicts import (
@@ -32,7 +32,7 @@ SCENE = [
 ]  # fmt: skip
 MLP = [*SCENE, "data.name=mnist", "model.name=mlp_yuan"]
 RATE = "The learning rate is not stated: 0.1, with full batches."
-SHARED = (RATE, "|D_k| is 600: the training images shared out over 100 users.")
+SHARED = (RATE, PIXELS, "|D_k| is 600: the training images shared out over 100 users.")
 LAPLACE_RUN = [*MLP, "mechanism.name=laplace", "mechanism.clip_norm=5.0", "budget.epsilon=10", "run.rounds=30"]
 LAPLACE = "The Laplace mechanism's scale is not stated: ours, at the same ε for a client's whole update."
 
@@ -180,6 +180,7 @@ def pair(key: str, title: str, runs: Mapping[str, Runs]) -> tuple[Chart, ...]:
     )
 
 
+FREE = "Without noise it is FedAvg, whose weights are not clipped."
 LEVELS = "The levels are not stated but for 20: ε = 2, 5, 10, 20, 50."
 
 
@@ -195,5 +196,5 @@ EXPERIMENTS = (
     experiment("yuan-table2", "Table II, §V-B-1", "Noise amplitude and least loss", table2, *SHARED),
     experiment("yuan-fig2", "Fig. 2, §V-B-1", "Loss and accuracy by aggregation", fig2, *SHARED, LAPLACE),
     experiment("yuan-fig3", "Fig. 3, §V-B-1", "Loss and accuracy over M", fig3, *SHARED, LAPLACE, shorter=FEWER),
-    experiment("yuan-fig4", "Fig. 4, §V-B-2", "Privacy levels", fig4, *SHARED, LEVELS, shorter=FEWER),
+    experiment("yuan-fig4", "Fig. 4, §V-B-2", "Privacy levels", fig4, *SHARED, LEVELS, FREE, shorter=FEWER),
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from sordino.report.chart import Axis, Chart, Series
 from sordino.reproduce.bench import Bench, Runs
-from sordino.reproduce.experiment import Finding
+from sordino.reproduce.experiment import PIXELS, Finding
 from sordino.reproduce.line import Line, number, statement
 from sordino.reproduce.yuan import RATE, THETAS, experiment, geometric, pair
 from sordino.reproduce.yuan_verdicts import DOUBT
@@ -81,6 +81,6 @@ def _refined(bench: Bench) -> dict[str, Runs]:
 
 
 EXPERIMENTS = (
-    experiment("yuan-fig5", "Fig. 5, §V-B-3", "M′ under refinement", fig5, RATE, ONLINE, CURVES),
-    experiment("yuan-fig6", "Fig. 6, §V-B-3", "Learning under refinement", fig6, RATE, ONLINE, CURVES),
+    experiment("yuan-fig5", "Fig. 5, §V-B-3", "M′ under refinement", fig5, RATE, PIXELS, ONLINE, CURVES),
+    experiment("yuan-fig6", "Fig. 6, §V-B-3", "Learning under refinement", fig6, RATE, PIXELS, ONLINE, CURVES),
 )

@@ -13,10 +13,10 @@ from sordino.audit.membership import infer
 from sordino.report.chart import Axis, Chart, Rule
 from sordino.reproduce.bench import UNBOUND, Bench, Runs, recipe_of
 from sordino.reproduce.charts import beside
-from sordino.reproduce.experiment import Experiment, Finding
+from sordino.reproduce.experiment import PIXELS, Experiment, Finding
 from sordino.reproduce.line import Line, number, statement
 from sordino.reproduce.papers import YUAN
-from sordino.reproduce.yuan import FEWER, MLP, RATE, SCENE, experiment, geometric, grids, over, silent
+from sordino.reproduce.yuan import FEWER, FREE, MLP, RATE, SCENE, experiment, geometric, grids, over, silent
 from sordino.reproduce.yuan_verdicts import best_m, later_optima, least_loss, least_of, less_loss, near_silence
 
 SVM = [*SCENE, "data.name=adult", "model.name=svm"]
@@ -35,6 +35,7 @@ SETTINGS = (
 CURVES = "Every point is a run of its own, as in Fig. 3; for Fig. 9 the text says that of every curve, and has M = 50."
 SHADOWS = (
     RATE,
+    PIXELS,
     "The attack is not stated beyond its shadow models: Shokri et al. (2017), boosted trees on the three highest "
     "confidences and on that in the record's own class.",
     "The model that is released last is attacked; §II-B speaks of that of one user.",
@@ -53,6 +54,7 @@ WEIGHTS = (
 )
 LAYERS = (
     RATE,
+    PIXELS,
     "The network is trained “using the SGD”, without the size of a batch: full batches, as for the others.",
     "Sizes of the network's layers are not stated: LeNet's (6 and 16 channels, 120 and 84 units).",
 )
@@ -212,7 +214,7 @@ EXPERIMENTS = (
         *LAYERS,
         shorter=f"{FEWER}, at most 2 of 30 rounds",
     ),
-    experiment("yuan-fig9", "Fig. 9, §V-C", "SVM on Adult by ε", fig9, *SETTINGS, CURVES, ALL, shorter=FEWER),
+    experiment("yuan-fig9", "Fig. 9, §V-C", "SVM on Adult by ε", fig9, *SETTINGS, CURVES, ALL, FREE, shorter=FEWER),
     experiment(
         "yuan-fig10",
         "Fig. 10, §V-C",
@@ -220,6 +222,7 @@ EXPERIMENTS = (
         fig10,
         *LAYERS,
         FEW,
+        FREE,
         shorter=f"{FEWER}, at most 12 of 30 rounds",
     ),
     Experiment(
