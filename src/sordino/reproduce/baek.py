@@ -32,7 +32,7 @@ WRITERS = [
 ]  # fmt: skip
 SHARED = (
     PIXELS,
-    "Without noise nothing is clipped here; whether the paper's “non-DP case” clips is not stated.",
+    "Whether the paper's “non-DP case” clips is not stated: without noise nothing is clipped, but where it is said so.",
     "Each user is asked, and lost, by a coin of its own, so that numbers vary; the text has 50 users and exact shares.",
     "5,000 users of 1,200 images are more than MNIST has: each user draws its own, so an image has several holders.",
     "The rate of the dropout layer that the paper adds to the tutorial's network is not stated: 0, so without it, as "

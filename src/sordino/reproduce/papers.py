@@ -13,8 +13,9 @@ BAEK = Paper(
     "in steps of 0.1, digits cut off); two of Fig. 2 contradict Table 2. After the printed 100 rounds on MNIST "
     "accuracies are above the printed ones with little noise and below them with much; fewer users, lost users (but "
     "for 10 % at z = 1, uncalibrated) and a greater C at the same z cost accuracy, as said, and calibration for lost "
-    "users costs more of it than is said. By writer, on other data than the paper's, accuracies end far below the "
-    "printed ones, and without noise the printed step size diverges if nothing is clipped.",
+    "users costs more of it than is said. By writer, on other data than the paper's, accuracies with noise end far "
+    "below the printed ones; without it the printed step size diverges if nothing is clipped, and comes close to what "
+    "is printed if updates are.",
 )
 XUE = Paper(
     "xue",
