@@ -141,11 +141,11 @@ class RunFolder:
             try:
                 told = json.loads(line.decode())
             except UnicodeDecodeError:
-                raise _unreadable(path, len(lines) + 1) from None
+                raise damaged(path, len(lines) + 1) from None
             except ValueError:
                 break
             if not isinstance(told, dict) or not isinstance(told.get("round"), int):
-                raise _unreadable(path, len(lines) + 1)
+                raise damaged(path, len(lines) + 1)
             lines.append(told | ({"loss": math.nan} if told.get("diverged") else {}))
         return lines
 
@@ -198,5 +198,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _unreadable(path: Path, line: int) -> RecipeError:
-    return RecipeError(f"{path} is damaged in line {line}: bring the file back, or cut it off before that line")
+def damaged(path: Path, line: int, what: str = "") -> RecipeError:
+    """Returns the sentence for a line of metrics that no run wrote."""
+    where = f"line {line} ({what})" if what else f"line {line}"
+    return RecipeError(f"{path} is damaged in {where}: bring the file back, or cut it off before that line")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from sordino.reproduce.a_dpfl import _holding, falling
+from sordino.reproduce.a_dpfl import COMMON, DATA, _holding, falling
 from sordino.reproduce.baek import little_lost, only_large
+from sordino.reproduce.bench import recipe_of
+from sordino.reproduce.fed_cad import course, for_large_sigma
+from sordino.reproduce.noise import drowned_told
 from sordino.reproduce.xue import ahead
 from sordino.reproduce.yuan_online import shrinks
 
@@ -77,3 +81,30 @@ def test_a_lossless_noise_is_no_more_costly_than_the_printed_one() -> None:
 @pytest.mark.parametrize(("divided", "status"), [(0.6, "differs"), (0.8, "equal")])
 def test_the_mechanism_is_best_if_one_reading_of_it_is(divided: float, status: str) -> None:
     assert ahead(0.3, 0.1, divided, 0.7).status == status
+
+
+@pytest.mark.parametrize(
+    ("mean", "status"),
+    [
+        ([1.0, 5.0, 4.0, 3.5, 3.4, 3.4], "equal"),
+        ([1.0, 2.0, 3.0, 5.0, 4.0, 3.4], "differs"),
+        ([5.0, 4.0, 3.0, 2.0, 2.0, 2.0], "differs"),
+        ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "differs"),
+    ],
+)
+def test_distances_rise_rapidly_and_then_fall(mean: list[float], status: str) -> None:
+    assert course("course", range(2, 8), mean).status == status
+
+
+@pytest.mark.parametrize(("sigma", "uploads"), [(0.3, 3), (0.5, 3), (0.3, 6)])
+def test_the_approximation_for_large_noise_is_that_of_the_best_order(sigma: float, uploads: int) -> None:
+    orders = np.linspace(1.01, 400, 400_000)
+    costs = uploads * 0.01 * orders / (2 * sigma**2) + np.log(1e5) / (orders - 1)
+    assert for_large_sigma(sigma, uploads) == pytest.approx(costs.min(), rel=1e-4)
+
+
+@pytest.mark.parametrize(("multiplier", "told"), [(1.0, "has norm 30, and an update 4 at most"), (0.1, "")])
+def test_central_noise_is_told_where_it_is_longer_than_an_update(multiplier: float, told: str) -> None:
+    settings = ["mechanism.name=dp_fedavg", f"mechanism.noise_multiplier={multiplier}", "mechanism.clip_norm=4.0"]
+    told_here = drowned_told(recipe_of([*COMMON, *DATA["MNIST"], *settings]))
+    assert told_here.endswith(told) and bool(told_here) == bool(told)

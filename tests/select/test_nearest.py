@@ -52,12 +52,13 @@ def test_weighted_draws_follow_the_scores_without_replacement(turn):
 
 
 def test_uniform_draws_do_not_look_at_the_scores(turn):
-    counts = np.zeros(6)
+    counts = {"uniform": np.zeros(6), "weighted": np.zeros(6)}
     for round_ in range(3000):
-        cohort = Nearest(2, how="uniform").select(turn(round_), EVERYBODY)
-        assert len(cohort) == 2
-        counts[cohort] += 1
-    assert np.abs(counts - 1000).max() < 5 * np.sqrt(3000 * 2 / 9)  # by score the first would come 2,000 times
+        for how, seen in counts.items():
+            seen[Nearest(2, how=how).select(turn(round_), EVERYBODY)] += 1
+    assert all(seen.sum() == 6000 for seen in counts.values())
+    far = {how: np.abs(seen - 1000).max() for how, seen in counts.items()}
+    assert far["uniform"] < 5 * np.sqrt(3000 * 2 / 9) < far["weighted"]
 
 
 def test_nothing_is_amplified():

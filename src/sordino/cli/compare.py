@@ -28,9 +28,7 @@ def compare(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="a setting for everybody: section.field=value")
     ] = None,
-    for_: Annotated[
-        list[str] | None, typer.Option("--for", metavar="TEXT", help="a setting for one: NAME:section.field=x")
-    ] = None,
+    for_: Annotated[list[str] | None, typer.Option("--for", help="a setting for one: NAME:section.field=x")] = None,
     epsilon: Annotated[
         list[float] | None, typer.Option(help="budget; several give curves (default: the recipe's)")
     ] = None,

@@ -11,7 +11,6 @@ from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sordino import recipe as recipes
 from sordino.account.certificate import Certificate
@@ -20,6 +19,7 @@ from sordino.errors import LedgerError, RecipeError, SordinoError
 from sordino.events import Guarantee, named
 from sordino.folder import RunFolder
 from sordino.recipe import Recipe
+from sordino.report.lines import check
 from sordino.types import FloatArray, IntArray
 
 SHOWN_CLIENTS = 60
@@ -237,55 +237,10 @@ def read(path: Path) -> RunView:
     if not rounds:
         raise RecipeError(f"{path} has not played a round yet: go on with `sordino run --resume --out {path}`")
     for place, line in enumerate(rounds, start=1):
-        _check(line, place, path / "metrics.jsonl")
+        check(line, place, path / "metrics.jsonl")
     recipe = recipes.read(path / "recipe.toml")
     promised = _promised(path / "certificate.json")
     return RunView(path, recipe, facts, tuple(rounds), promised, path.resolve().name)
-
-
-_Numbers = dict[str, float | None]
-
-
-class _Line(BaseModel):
-    """What a report takes from a round that was played; one that was aborted has none of the first four."""
-
-    model_config = ConfigDict(strict=True)
-    round: int
-    cohort: int
-    survivors: int
-    noise_stddev: float | None
-    clip_fraction: float | None
-    epsilon: _Numbers = {}
-    knobs: _Numbers = {}
-    first_knobs: _Numbers = {}
-    seconds: dict[str, float] = {}
-    loss: float | None = None
-    accuracy: float | None = None
-    seconds_total: float = 0.0
-
-
-class _Aborted(_Line):
-    aborted: str
-    cohort: int = 0
-    survivors: int = 0
-    noise_stddev: float | None = None
-    clip_fraction: float | None = None
-
-
-def _check(line: Mapping[str, Any], place: int, path: Path) -> None:
-    """Raises a RecipeError unless a line of metrics is what a run writes for its `place`-th round."""
-    try:
-        told = (_Aborted if "aborted" in line else _Line).model_validate(line)
-    except ValidationError as error:
-        field = ".".join(map(str, error.errors()[0]["loc"]))
-        raise RecipeError(
-            f"{path} is damaged in line {place} ({field}): bring the file back, or cut it off before that line"
-        ) from None
-    if told.round != place:
-        raise RecipeError(
-            f"{path} is damaged in line {place} (round {told.round} is told there): bring the file back, or cut it off "
-            "before that line"
-        )
 
 
 def _facts(folder: RunFolder) -> Mapping[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from itertools import groupby
 
@@ -12,6 +11,7 @@ from sordino.report.chart import Axis, Chart, Rule, Series
 from sordino.reproduce.bench import BY_CHANCE, UNBOUND, Bench, Runs, printed_rules
 from sordino.reproduce.experiment import PIXELS, Experiment, Finding
 from sordino.reproduce.line import Line, accuracy, left_out, number, statement
+from sordino.reproduce.noise import drowned_told
 from sordino.reproduce.papers import A_DPFL
 
 SKEWED = ["partition.kind=label_skew", "partition.share=0.8", "partition.share_min=0.0"]
@@ -61,22 +61,13 @@ def fig4(bench: Bench) -> Finding:
         end = {label: found.last()[0] for label, found in runs.items()}
         shown = ", ".join(f"{label}: {100 * value:.1f} %" for label, value in end.items())
         order = end["no privacy"] >= end["A-DPFL"] > end["CL-FL"] > end["DPFL"]
-        lines.append(statement(f"{name}: order", ORDER, shown, order, drowned(runs["CL-FL"]) if not order else ""))
+        lines.append(
+            statement(
+                f"{name}: order", ORDER, shown, order, "" if order else drowned_told(runs["CL-FL"].views[0].recipe)
+            )
+        )
         charts.append(_curves(f"adpfl-fig4-{name.lower()}", f"A-DPFL, Fig. 4: {name}", runs))
     return Finding(tuple(lines), tuple(charts), short=bench.short(DATA))
-
-
-def drowned(central: Runs) -> str:
-    """Returns how long CL-FL's noise is beside an update, where that is why it comes last."""
-    view = central.views[0]
-    chosen, width = view.recipe.mechanism, sum(part.stop - part.start for part in view.components.values())
-    noise = math.sqrt(width) * (view.last("noise_stddev") or 0.0)
-    if noise <= chosen.clip_norm:
-        return ""
-    return (
-        f"CL-FL's settings are not stated: with ours the noise of a released mean has norm {noise:,.0f}, and an update "
-        f"{chosen.clip_norm:g} at most"
-    )
 
 
 def table2(bench: Bench) -> Finding:

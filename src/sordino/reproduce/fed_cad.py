@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sordino.account.accountant import price
 from sordino.account.published import fed_cad_schedule
@@ -69,22 +69,22 @@ def fig1(bench: Bench) -> Finding:
         note = "‖u_t − u_{t−1}‖ of the same client; the band is from the least to the greatest."
         axes = Axis("round"), Axis("L2 distance")
         charts.append(Chart(f"cad-fig1-{name}", f"Fed-CAD, Fig. 1: {NAMES[name]}", note, *axes, (series,)))
-        peak = mean.index(max(mean))
-        rapid = peak < len(mean) / 3
         lines += [
             statement(f"{NAMES[name]}: every distance", "smaller than 1", f"at most {max(high):.3f}", max(high) < 1),
-            statement(
-                f"{NAMES[name]}: course",
-                COURSE,
-                f"{mean[0]:.3f}, {max(mean):.3f} in round {rounds[peak]}, {mean[-1]:.3f} at the end",
-                rapid and mean[0] < max(mean) and mean[-1] < max(mean),
-                "" if rapid else RISES,
-            ),
+            course(f"{NAMES[name]}: course", rounds, mean),
         ]
     if bench.quick:
         lines.append(left_out("Fashion-MNIST: every distance", "smaller than 1"))
         lines.append(left_out("Fashion-MNIST: course", COURSE))
     return Finding(tuple(lines), tuple(charts))
+
+
+def course(quantity: str, rounds: Sequence[int], mean: Sequence[float]) -> Line:
+    """Judges whether distances rise rapidly, which is within a third of the rounds, and fall after that."""
+    peak = mean.index(max(mean))
+    rapid = peak < len(mean) / 3
+    shown = f"{mean[0]:.3f}, {max(mean):.3f} in round {rounds[peak]}, {mean[-1]:.3f} at the end"
+    return statement(quantity, COURSE, shown, rapid and 0 < peak < len(mean) - 1, "" if rapid else RISES)
 
 
 def fig2(bench: Bench) -> Finding:
@@ -183,12 +183,12 @@ def printed_epsilon(sigma: float, uploads: int, printed: float) -> Line:
         f"{uploads} uploads of multiplier {sigma:g} cost {certified:.2f} (exact); a tenth of them, {uploads // 10}, "
         f"{price({GaussianDpEvent(sigma): uploads // 10}, 'exact').epsilon(1e-5):.2f}; were each one amplified by the "
         f"batch's rate of 0.1, {kind:.2f}; a tenth of them at the Rényi cost q²α/(2σ²), which holds for large σ alone, "
-        f"{_for_large_sigma(sigma, uploads // 10):.2f}"
+        f"{for_large_sigma(sigma, uploads // 10):.2f}"
     )
     return impossible(f"ε at σ = {sigma:g}, {uploads} rounds", f"{printed:g}", f"{certified:.2f}", why)
 
 
-def _for_large_sigma(sigma: float, uploads: int) -> float:
+def for_large_sigma(sigma: float, uploads: int) -> float:
     """Returns ε at δ = 1e-5 if each upload cost q²α/(2σ²) at order α, q = 0.1, with the classic conversion's best α."""
     cost, log = uploads * 0.1**2 / (2 * sigma**2), math.log(1e5)
     return cost + 2 * math.sqrt(cost * log)

@@ -30,6 +30,19 @@ def norm_told(recipe: Recipe) -> str:
     )
 
 
+def drowned_told(recipe: Recipe) -> str:
+    """Returns the norm of a trusted server's noise beside the longest update; nothing where it is not longer."""
+    options = recipe.mechanism.model_dump()
+    bound = options["clip_norm"]
+    norm = options["noise_multiplier"] * bound / cohort(recipe) * width(recipe) ** 0.5
+    if norm <= bound:
+        return ""
+    return (
+        f"CL-FL's settings are not stated: with ours the noise of a released mean has norm {norm:,.0f}, and an update "
+        f"{bound:g} at most"
+    )
+
+
 def times(recipe: Recipe) -> float:
     """Returns how many times each weight a client's noise is: √d·σ0·β over the divisor (Xue et al., Eq. (3), (4))."""
     options = recipe.mechanism.model_dump()

@@ -213,7 +213,7 @@ QUIET = (
 LEVEL = "σ0 is not stated for Fig. 4: 26, as for ε = 0.5 and 2 in Fig. 3."
 RIVAL = (
     "Neither the data, the optimiser nor K is stated: MNIST, RMSprop, and 32 as for the rest of Fig. 4. GeoDP's C is "
-    "its own paper's, ϑ is 1.05, and it has the same rounds, 2 and 7, so that its accuracy falls with more ε."
+    "its own paper's, ϑ is 1.05, and it has the same rounds, 2 and 7."
 )
 FOUR = (*SHARED, LEVEL)
 ONE = "one seed, one round"
