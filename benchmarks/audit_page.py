@@ -20,13 +20,13 @@ from typing import Any
 import torch
 
 from sordino import recipe as recipes
-from sordino.assemble import assemble, load
 from sordino.audit.endtoend import roc_chart
 from sordino.audit.membership import infer
 from sordino.audit.scene import stage
 from sordino.audit.whitebox import audit, guarantees
 from sordino.report import static
 from sordino.report.chart import Axis, Chart, Series
+from sordino.runs.setup import assemble, load
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "img" / "audit"
@@ -163,9 +163,10 @@ def _accuracy(recipe: recipes.Recipe) -> float:
 
 def remembers() -> Iterator[str]:
     """Yields loss and accuracy of Table III's network, trained without noise, on its own images and on others."""
+    from papers.bench import UNBOUND, recipe_of
+    from papers.yuan import MLP
+
     from sordino.audit.replay import replay
-    from sordino.reproduce.bench import UNBOUND, recipe_of
-    from sordino.reproduce.yuan import MLP
 
     recipe = recipe_of([*MLP, "mechanism.name=fedavg", UNBOUND, "run.rounds=30"])
     federation = load(recipe)

@@ -19,9 +19,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from sordino.account.budget import Budget
-from sordino.account.certificate import certify
-from sordino.account.ledger import Ledger
+from sordino.account.certificate.certificate import certify
+from sordino.account.ledger.budget import Budget
+from sordino.account.ledger.ledger import Ledger
 from sordino.events import Charge, GaussianDpEvent, Guarantee, PoissonSampledDpEvent, SelfComposedDpEvent
 
 SERVER = Guarantee("client", "server", "zero_out")

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sordino.store import ClientStore
+from sordino.runs.client_store import ClientStore
 
 
 def megabytes() -> float:

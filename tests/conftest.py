@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from sordino.mechanism import Turn, scalar
-from sordino.randomness import Streams
-from sordino.store import ClientStore
+from sordino.random.streams import Streams
+from sordino.runs.client_store import ClientStore
 
 torch.set_num_threads(1)
 

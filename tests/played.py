@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from sordino import recipe as recipes
-from sordino.account.ledger import Ledger
-from sordino.assemble import Cast, assemble
-from sordino.runner import Outcome, run
+from sordino.account.ledger.ledger import Ledger
+from sordino.runs.runner import Outcome, run
+from sordino.runs.setup import Cast, assemble
 
 SMALL = (
     "partition.clients=24",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino.randomness import Entropy, Streams
+from sordino.random.streams import Entropy, Streams
 
 
 def test_moments_tails_and_shape():

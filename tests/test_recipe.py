@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from sordino import recipe as recipes
-from sordino.assemble import load
 from sordino.data import DATASETS
 from sordino.errors import DataError, RecipeError
 from sordino.mechanisms import MECHANISMS
+from sordino.runs.setup import load
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("**/*.toml"))
 

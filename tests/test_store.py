@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sordino.store import ClientStore
+from sordino.runs.client_store import ClientStore
 
 
 def ids(*clients):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sordino.errors import DataError
-from sordino.store import ClientStore
+from sordino.runs.client_store import ClientStore
 
 ids = np.arange
 

@@ -8,7 +8,7 @@ from workloads import CLIP_NORM, LEARNING_RATE, Workload, data, flat
 
 from sordino.data.federation import Borrowed
 from sordino.models.losses import cross_entropy
-from sordino.randomness import SERVER, Streams
+from sordino.random.streams import SERVER, Streams
 from sordino.train import LocalTraining, Trainer
 
 

@@ -11,7 +11,7 @@ from workloads import CLIP_NORM, LEARNING_RATE, Workload, data, flat
 
 from sordino.data.federation import Federation
 from sordino.recipe import Recipe
-from sordino.runner import run
+from sordino.runs.runner import run
 
 
 class Contender:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sordino.recipe import Recipe
     from sordino.recipe import read as read_recipe
     from sordino.recipe import validate as recipe_of
-    from sordino.runner import Outcome, run
+    from sordino.runs.runner import Outcome, run
 
 __all__ = [
     "MECHANISMS",
@@ -39,12 +39,12 @@ __all__ = [
 _HOMES = {
     "MECHANISMS": ("sordino.mechanisms", "MECHANISMS"),
     "Federation": ("sordino.data.federation", "Federation"),
-    "Outcome": ("sordino.runner", "Outcome"),
+    "Outcome": ("sordino.runs.runner", "Outcome"),
     "Recipe": ("sordino.recipe", "Recipe"),
     "SordinoError": ("sordino.errors", "SordinoError"),
     "read_recipe": ("sordino.recipe", "read"),
     "recipe_of": ("sordino.recipe", "validate"),
-    "run": ("sordino.runner", "run"),
+    "run": ("sordino.runs.runner", "run"),
 }
 
 

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from sordino.data.federation import ClientData, Federation
 from sordino.events import Charge, DpEvent, Guarantee
-from sordino.randomness import Randomness
+from sordino.random.streams import Randomness
+from sordino.runs.client_store import ClientStore
 from sordino.stages import Bounded, Released, Shielded, Summed, Update
-from sordino.store import ClientStore
 from sordino.train.trainer import Trainer
 from sordino.types import BoolArray, IntArray, Mode, Trust, Unit
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sordino.store import ClientStore
+from sordino.runs.client_store import ClientStore
 from sordino.types import IntArray
 
 

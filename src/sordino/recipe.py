@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from sordino.errors import RecipeError
 from sordino.mechanisms import MECHANISMS
-from sordino.mechanisms.setting import Options
+from sordino.mechanisms.facts import Options
 
 _DEFAULT = Path(__file__).with_name("default.toml")
 """The embedded default: what runs when no recipe is named."""

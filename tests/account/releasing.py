@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sordino.account.ledger import Ledger
+from sordino.account.ledger.ledger import Ledger
 from sordino.events import Charge, GaussianDpEvent, Guarantee, PoissonSampledDpEvent
 
 POPULATION = 40

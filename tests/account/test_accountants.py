@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from sordino.account import pld
-from sordino.account.accountant import ACCOUNTANTS, epsilon, price
-from sordino.account.history import flatten
+from sordino.account.accountants import pld
+from sordino.account.accountants.accountant import ACCOUNTANTS, epsilon, price
+from sordino.account.accountants.history import flatten
 from sordino.errors import AccountingError, UnknownEvent
 from sordino.events import (
     ComposedDpEvent,
@@ -143,7 +143,7 @@ def test_pld_agrees_with_dp_accounting(rate, noise, count):
 def test_rdp_agrees_with_dp_accounting_at_whole_orders(rate, noise, count):
     event, orders = PoissonSampledDpEvent(rate, GaussianDpEvent(noise)), list(range(2, 64))
     theirs = RdpAccountant(orders).compose(event, count).rdp
-    from sordino.account.rdp import divergence
+    from sordino.account.accountants.rdp import divergence
 
     np.testing.assert_allclose(divergence({event: count}, np.array(orders, float), "add_remove"), theirs, rtol=1e-6)
 

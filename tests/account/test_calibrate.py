@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.account.accountant import price
-from sordino.account.calibrate import largest_rounds, noise_multiplier_for
+from sordino.account.accountants.accountant import price
+from sordino.account.accountants.calibrate import largest_rounds, noise_multiplier_for
 from sordino.errors import AccountingError
 from sordino.events import GaussianDpEvent, LaplaceDpEvent, PoissonSampledDpEvent
 

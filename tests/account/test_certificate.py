@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from sordino.account.accountant import price
-from sordino.account.budget import Budget
-from sordino.account.certificate import CURVE_DELTAS, Certificate, Claim, certify
-from sordino.account.coverage import implies
-from sordino.account.filter import GaussianFilter, RdpFilter
-from sordino.account.leaving import chance_of_early_end
-from sordino.account.ledger import Ledger
-from sordino.account.verify import verify
+from sordino.account.accountants.accountant import price
+from sordino.account.accountants.filter import GaussianFilter, RdpFilter
+from sordino.account.certificate.certificate import CURVE_DELTAS, Certificate, Claim, certify
+from sordino.account.certificate.verify import verify
+from sordino.account.ledger.budget import Budget
+from sordino.account.ledger.coverage import implies
+from sordino.account.ledger.leaving import chance_of_early_end
+from sordino.account.ledger.ledger import Ledger
 from sordino.errors import AccountingError, LedgerError, LedgerTampered
 from sordino.events import Charge, GaussianDpEvent, Guarantee, PoissonSampledDpEvent, Unbounded
 

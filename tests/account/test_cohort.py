@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.account.cohort import Cohort
+from sordino.account.ledger.cohort import Cohort
 from sordino.errors import LedgerError
 
 members = st.integers(1, 3000).flatmap(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.account.convergence import Convergence
-from sordino.account.published import yuan_sigma, yuan_sum
+from sordino.account.accountants.published import yuan_sigma, yuan_sum
+from sordino.account.plan.convergence import Convergence
 from sordino.errors import AccountingError
 
 BASE = Convergence(

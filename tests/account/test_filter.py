@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from sordino.account import gaussian, rdp
-from sordino.account.filter import GaussianFilter, RdpFilter, admits, filter_for, named
+from sordino.account.accountants import exact as gaussian
+from sordino.account.accountants import rdp
+from sordino.account.accountants.filter import GaussianFilter, RdpFilter, admits, filter_for, named
 from sordino.errors import AccountingError, UnknownEvent
 from sordino.events import (
     CorrelatedGaussian,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.account.ledger import Ledger
+from sordino.account.ledger.ledger import Ledger
 from sordino.errors import LedgerError
 from sordino.events import Charge, GaussianDpEvent, Guarantee
 
@@ -134,7 +134,7 @@ def test_a_ledger_held_by_another_process_says_so(path):
 
 
 def _open_impatiently(path):
-    from sordino.account import sqlite
+    from sordino.account.ledger import sqlite
 
     patience, sqlite.PATIENCE = sqlite.PATIENCE, 0.05
     try:

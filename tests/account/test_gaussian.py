@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from sordino.account import gaussian
-from sordino.account.accountant import price
+from sordino.account.accountants import exact as gaussian
+from sordino.account.accountants.accountant import price
 from sordino.events import CorrelatedGaussian, GaussianDpEvent
 
 multipliers = st.floats(0.3, 30)

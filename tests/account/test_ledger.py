@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.account.accountant import price
-from sordino.account.budget import Budget, Headroom
-from sordino.account.filter import GaussianFilter
-from sordino.account.history import flatten
-from sordino.account.ledger import Ledger
+from sordino.account.accountants.accountant import price
+from sordino.account.accountants.filter import GaussianFilter
+from sordino.account.accountants.history import flatten
+from sordino.account.ledger.budget import Budget, Headroom
+from sordino.account.ledger.ledger import Ledger
 from sordino.errors import AccountingError, LedgerError, LedgerTampered
 from sordino.events import (
     Charge,
@@ -373,7 +373,7 @@ def test_headroom_answers_like_a_price(done, epsilon, others):
 
 
 def test_asking_every_round_needs_few_prices(monkeypatch):
-    from sordino.account import budget
+    from sordino.account.ledger import budget
 
     asked = []
     monkeypatch.setattr(budget, "price", lambda *args: asked.append(1) or price(*args))

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sordino.account.accountant import price
-from sordino.account.chart import chart
-from sordino.account.plan import Scenario, solve, trade_off
-from sordino.account.schedule import Schedule
+from sordino.account.accountants.accountant import price
+from sordino.account.plan.planner import Scenario, solve, trade_off
+from sordino.account.plan.schedule import Schedule
+from sordino.cli.terminal_chart import chart
 from sordino.errors import AccountingError
 from sordino.events import GaussianDpEvent, LaplaceDpEvent, PoissonSampledDpEvent
 

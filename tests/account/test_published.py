@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from papers.accounting import PAPERS, lines
 
-from sordino.account import published
-from sordino.account.accountant import price
-from sordino.account.calibrate import largest_rounds
-from sordino.account.reproduce import PAPERS, lines
+from sordino.account.accountants import published
+from sordino.account.accountants.accountant import price
+from sordino.account.accountants.calibrate import largest_rounds
 from sordino.errors import AccountingError
 from sordino.events import GaussianDpEvent, PoissonSampledDpEvent
 

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.special import ive
 from scipy.stats import norm
 
-from sordino.account import renyi
+from sordino.account.accountants import renyi
 
 orders = np.array([1.1, 1.5, 2.0, 2.7, 4.0, 9.3, 20.0, 63.0])
 

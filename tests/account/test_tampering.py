@@ -6,8 +6,8 @@ import sqlite3
 import numpy as np
 import pytest
 
-from sordino.account.ledger import Ledger
-from sordino.account.store import Row
+from sordino.account.ledger.hash_chain import Row
+from sordino.account.ledger.ledger import Ledger
 from sordino.errors import LedgerError, LedgerTampered
 from sordino.events import Charge, GaussianDpEvent, Guarantee
 

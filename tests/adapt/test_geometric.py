@@ -8,16 +8,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.account.accountant import epsilon
-from sordino.account.filter import GaussianFilter, RdpFilter, admits, filter_for
-from sordino.account.published import yuan_variances
+from sordino.account.accountants.accountant import epsilon
+from sordino.account.accountants.filter import GaussianFilter, RdpFilter, admits, filter_for
+from sordino.account.accountants.published import yuan_variances
 from sordino.adapt.geometric import Geometric, relative
 from sordino.adapt.refine import FilterRefit, Line
 from sordino.events import GaussianDpEvent, PoissonSampledDpEvent
 from sordino.mechanism import Turn
-from sordino.randomness import Streams
+from sordino.random.streams import Streams
+from sordino.runs.client_store import ClientStore
 from sordino.stages import Released
-from sordino.store import ClientStore
 
 EPSILON, DELTA = 2.0, 1e-5
 NOTHING = Released(torch.zeros(1), 0.0)

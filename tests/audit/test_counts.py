@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino.account import gaussian
-from sordino.account.accountant import price
+from sordino.account.accountants import exact as gaussian
+from sordino.account.accountants.accountant import price
 from sordino.audit.counts import (
     Counts,
     at_least,

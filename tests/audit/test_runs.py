@@ -14,7 +14,6 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from sordino import recipe as recipes
-from sordino.assemble import load
 from sordino.audit import cases
 from sordino.audit.canaries import plant, sing
 from sordino.audit.endtoend import Effort, RunAudit, _fitting, audit_run
@@ -26,7 +25,8 @@ from sordino.audit.picture import psnr, ssim
 from sordino.audit.replay import replay
 from sordino.cli.app import _register, app
 from sordino.errors import RecipeError, SordinoError
-from sordino.runner import run
+from sordino.runs.runner import run
+from sordino.runs.setup import load
 
 LOUD = ("mechanism.name=fedavg", "server.learning_rate=1", "run.rounds=6")
 QUIET = ("run.rounds=6",)

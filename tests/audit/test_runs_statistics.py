@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from sordino.account import gaussian
+from sordino.account.accountants import exact as gaussian
 from sordino.audit import one_run, one_shot
 from sordino.audit.lira import lira, logits
 from sordino.audit.membership import Trained, learned

@@ -17,8 +17,8 @@ from sordino.audit.statistic import separation
 from sordino.audit.whitebox import audit, guarantees
 from sordino.mechanism import Turn
 from sordino.mechanisms import MECHANISMS
-from sordino.randomness import Streams
-from sordino.store import ClientStore
+from sordino.random.streams import Streams
+from sordino.runs.client_store import ClientStore
 
 CERTIFIED = [
     ("fed_ldp", ("budget.epsilon=0.5",)),

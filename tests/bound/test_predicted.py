@@ -12,7 +12,7 @@ from sordino.bound.predicted import PredictedBox
 from sordino.data.federation import ClientData
 from sordino.errors import SordinoError
 from sordino.layout import Layout
-from sordino.randomness import Streams
+from sordino.random.streams import Streams
 from sordino.stages import Trace, Update
 from sordino.train.settings import LocalTraining
 from sordino.train.trainer import Trainer

@@ -8,9 +8,9 @@ from hypothesis.extra import numpy as arrays
 
 from sordino.bound.weighted import StayNear, WeightedClip
 from sordino.mechanism import Turn, scalar
-from sordino.randomness import Streams
+from sordino.random.streams import Streams
+from sordino.runs.client_store import ClientStore
 from sordino.stages import Update
-from sordino.store import ClientStore
 
 rows = arrays.arrays(
     np.float32, st.tuples(st.integers(1, 6), st.integers(1, 8)), elements=st.floats(width=32, allow_nan=True)

@@ -14,15 +14,15 @@ import pytest
 
 import played
 from bugfarm.parts import short_key
-from sordino import randomness
-from sordino.account.ledger import Ledger
+from sordino.account.ledger.ledger import Ledger
 from sordino.aggregate.integers import word
 from sordino.aggregate.secure import session
 from sordino.aggregate.secure.graph import choose
 from sordino.aggregate.secure.masks import Mask
-from sordino.books import Books
 from sordino.errors import SordinoError
-from sordino.randomness import Streams
+from sordino.random import streams as randomness
+from sordino.random.streams import Streams
+from sordino.server.charging import Books
 
 Patch = pytest.MonkeyPatch
 

@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from sordino.account.certificate import certify
-from sordino.account.ledger import Ledger
+from sordino.account.certificate.certificate import certify
+from sordino.account.ledger.ledger import Ledger
 from sordino.events import Charge, GaussianDpEvent, Guarantee, PoissonSampledDpEvent
 
 SERVER = Guarantee("client", "server", "zero_out")
@@ -126,7 +126,7 @@ class TestAccount:
 
 
 def test_account_does_not_wait_for_torch():
-    modules = ("sordino.cli.account", "sordino.cli.plan", "sordino.cli.ledger", "sordino.account.verify")
+    modules = ("sordino.cli.account", "sordino.cli.plan", "sordino.cli.ledger", "sordino.account.certificate.verify")
     program = f"import sys, {', '.join(modules)}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from sordino.errors import StorageError
-from sordino.folder import Checkpoint, RunFolder
-from sordino.store import ClientStore
+from sordino.runs.client_store import ClientStore
+from sordino.runs.folder import Checkpoint, RunFolder
 
 STATEFUL = ("--set", "mechanism.name=fed_cad", "--set", "run.rounds=3")
 

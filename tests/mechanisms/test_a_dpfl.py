@@ -7,16 +7,16 @@ import pytest
 import torch
 
 from sordino import recipe as recipes
-from sordino.account.ledger import Ledger
-from sordino.assemble import assemble
-from sordino.books import filters_for
+from sordino.account.ledger.ledger import Ledger
 from sordino.data.federation import Federation
 from sordino.errors import RecipeError
 from sordino.events import ComposedDpEvent, GaussianDpEvent, Guarantee, SelfComposedDpEvent
 from sordino.mechanism import Turn
-from sordino.randomness import Streams
-from sordino.runner import run
-from sordino.store import ClientStore
+from sordino.random.streams import Streams
+from sordino.runs.client_store import ClientStore
+from sordino.runs.runner import run
+from sordino.runs.setup import assemble
+from sordino.server.charging import filters_for
 
 SERVER = Guarantee("record", "server", "add_remove")
 OUTSIDER = Guarantee("record", "outsider", "add_remove")

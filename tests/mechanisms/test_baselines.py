@@ -9,12 +9,12 @@ import torch
 
 from oracles import assert_normal
 from played import cast, charged, play
-from sordino.account.accountant import price
+from sordino.account.accountants.accountant import price
 from sordino.events import GaussianDpEvent, Guarantee, PoissonSampledDpEvent, Unbounded
 from sordino.mechanism import Turn
-from sordino.randomness import Streams
+from sordino.random.streams import Streams
+from sordino.runs.client_store import ClientStore
 from sordino.stages import Bounded, Summed
-from sordino.store import ClientStore
 
 POISSON = ("select.kind=poisson", "select.rate=0.5")
 REPLACE = ("mechanism.adjacency=replace",)

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from played import cast, charged, play
-from sordino.account.accountant import price
-from sordino.account.published import xue_sigma0
+from sordino.account.accountants.accountant import price
+from sordino.account.accountants.published import xue_sigma0
 from sordino.errors import RecipeError
 from sordino.events import GaussianDpEvent, Guarantee, Unbounded
-from sordino.folder import RunFolder
 from sordino.mechanism import Turn
-from sordino.randomness import Streams
-from sordino.store import ClientStore
+from sordino.random.streams import Streams
+from sordino.runs.client_store import ClientStore
+from sordino.runs.folder import RunFolder
 
 NAME = "mechanism.name=component_adaptive"
 FAITHFUL = "mechanism.mode=faithful"

@@ -5,16 +5,16 @@ import pytest
 import torch
 
 from sordino import recipe as recipes
-from sordino.account.accountant import price
-from sordino.account.ledger import Ledger
-from sordino.assemble import assemble
+from sordino.account.accountants.accountant import price
+from sordino.account.ledger.ledger import Ledger
 from sordino.data.federation import Federation
 from sordino.errors import RecipeError
 from sordino.events import GaussianDpEvent, Guarantee, PoissonSampledDpEvent, Skellam, Unbounded
 from sordino.mechanism import Turn
-from sordino.randomness import Streams
-from sordino.runner import run
-from sordino.store import ClientStore
+from sordino.random.streams import Streams
+from sordino.runs.client_store import ClientStore
+from sordino.runs.runner import run
+from sordino.runs.setup import assemble
 
 SERVER = Guarantee("client", "server", "zero_out")
 OUTSIDER = Guarantee("client", "outsider", "add_remove")

@@ -8,14 +8,14 @@ import torch
 
 from played import SMALL, cast, charged, play
 from sordino import recipe as recipes
-from sordino.account.accountant import price
+from sordino.account.accountants.accountant import price
 from sordino.events import CorrelatedGaussian, Guarantee
-from sordino.folder import RunFolder
 from sordino.mechanism import Turn
 from sordino.memory import Memory
-from sordino.randomness import Streams
-from sordino.runner import run
-from sordino.store import ClientStore
+from sordino.random.streams import Streams
+from sordino.runs.client_store import ClientStore
+from sordino.runs.folder import RunFolder
+from sordino.runs.runner import run
 
 NAME = "mechanism.name=fed_cad"
 FAITHFUL = "mechanism.mode=faithful"

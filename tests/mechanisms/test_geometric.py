@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from played import cast, charged, play
 from sordino import recipe as recipes
-from sordino.account.accountant import price
-from sordino.account.published import yuan_refined, yuan_sensitivity, yuan_sigma, yuan_sum
+from sordino.account.accountants.accountant import price
+from sordino.account.accountants.published import yuan_refined, yuan_sensitivity, yuan_sigma, yuan_sum
 from sordino.adapt.geometric import relative
-from sordino.assemble import assemble
 from sordino.data.federation import Federation
 from sordino.errors import RecipeError
 from sordino.events import GaussianDpEvent, Guarantee, PoissonSampledDpEvent
 from sordino.mechanism import Turn
 from sordino.mechanisms.convergence import Convergence
-from sordino.randomness import Streams
-from sordino.store import ClientStore
+from sordino.random.streams import Streams
+from sordino.runs.client_store import ClientStore
+from sordino.runs.setup import assemble
 
 NAME = "mechanism.name=geometric"
 FAITHFUL = "mechanism.mode=faithful"

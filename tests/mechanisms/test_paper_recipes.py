@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from sordino import recipe as recipes
-from sordino.assemble import assemble
-from sordino.runner import run
+from sordino.runs.runner import run
+from sordino.runs.setup import assemble
 
 FOLDER = Path(__file__).resolve().parents[2] / "recipes" / "papers"
 ALL = sorted(path.stem for path in FOLDER.glob("*.toml"))

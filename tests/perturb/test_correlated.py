@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import assert_normal, fits_normal
-from sordino.account.published import fed_cad_schedule
+from sordino.account.accountants.published import fed_cad_schedule
 from sordino.events import CorrelatedGaussian, Guarantee, Unbounded
 from sordino.memory import Memory
 from sordino.perturb.correlated import CorrelatedNoise, recursion
 from sordino.perturb.gaussian import LocalGaussian
+from sordino.runs.client_store import ClientStore
 from sordino.stages import Bounded, Summed
-from sordino.store import ClientStore
 
 CLIENTS, WIDTH = np.array([2, 5, 8]), 5000
 KNOBS = {"noise_multiplier": 1.5, "clip_norm": 0.4, "difference": 0.3}

@@ -15,7 +15,7 @@ from sordino.errors import ProtocolError, RecipeError, SordinoError
 from sordino.events import PoissonSampledDpEvent, Skellam
 from sordino.mechanism import Vanished, scalar
 from sordino.perturb.integer_shares import IntegerShares
-from sordino.randomness import Streams
+from sordino.random.streams import Streams
 from sordino.stages import Bounded
 
 WIDTH, CLIP, Z = 3000, 0.5, 2.0

@@ -12,9 +12,9 @@ from scipy import stats
 
 from sordino.errors import RecipeError
 from sordino.perturb import skellam as part
-from sordino.perturb.inversion import Binomial, Poisson, Table, table
 from sordino.perturb.skellam import SkellamShares, binomial, poisson, random_bits, skellam
-from sordino.randomness import Entropy, Streams
+from sordino.random.inversion import Binomial, Poisson, Table, table
+from sordino.random.streams import Entropy, Streams
 
 
 def bits(name="test", client=0):

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from sordino import recipe as recipes
 from sordino.cli.compare import compare
 from sordino.report.reading import RunView, read
-from sordino.runner import run
+from sordino.runs.runner import run
 
 _SMALL = ["run.rounds=6", "partition.clients=60", "select.kind=poisson", "select.rate=0.4", "server.learning_rate=8"]
 

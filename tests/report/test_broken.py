@@ -11,9 +11,9 @@ from unittest.mock import patch
 import pytest
 
 from sordino.cli import main
-from sordino.folder import RunFolder
 from sordino.report import page, plots
 from sordino.report.reading import read
+from sordino.runs.folder import RunFolder
 
 from .conftest import Player
 

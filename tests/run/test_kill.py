@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 import sordino
-from sordino.account.ledger import Ledger
+from sordino.account.ledger.ledger import Ledger
 
 KILLS = 24
 RECIPE = {

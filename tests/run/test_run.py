@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load_file
 
 import sordino
-from sordino.account.certificate import Certificate
-from sordino.account.ledger import Ledger
+from sordino.account.certificate.certificate import Certificate
+from sordino.account.ledger.ledger import Ledger
 from sordino.errors import BudgetExceeded, RecipeError
 
 SMALL = {

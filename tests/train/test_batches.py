@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordino.randomness import Entropy, Streams
+from sordino.random.streams import Entropy, Streams
 from sordino.train.batches import PADDING, EpochBatches, PoissonBatches, rectangles
 from sordino.train.shard import Shard
 from train.cohorts import cohort
@@ -137,7 +137,7 @@ def test_streams_differ_by_every_part_of_their_name():
 
 
 def test_threefry_matches_the_published_answers():
-    from sordino import threefry
+    from sordino.random import threefry
 
     # known answers of Random123 for threefry2x64-20: counter and key of zeros, of ones, and of the digits of π
     cases = [

@@ -8,10 +8,11 @@ import torch
 
 from sordino.data.federation import Borrowed
 from sordino.models.losses import cross_entropy
-from sordino.randomness import Streams
-from sordino.train import LocalTraining, Trainer, buffer, crew
+from sordino.random.streams import Streams
+from sordino.train import LocalTraining, Trainer, buffer
+from sordino.train import worker_pool as crew
 from sordino.train.buffer import Library, SharedBuffer
-from sordino.train.mate import Mate
+from sordino.train.worker import Mate
 from train.cohorts import mlp, weights
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="mates need memfd")

@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from sordino.models.losses import cross_entropy
-from sordino.randomness import Streams
-from sordino.train import LocalTraining, Trainer, crew
-from sordino.train.crew import Crew
-from sordino.train.mate import Mate
+from sordino.random.streams import Streams
+from sordino.train import LocalTraining, Trainer
+from sordino.train import worker_pool as crew
+from sordino.train.worker import Mate
+from sordino.train.worker_pool import Crew
 from train.cohorts import cnn, cohort, mlp, weights
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="mates need memfd")
@@ -117,6 +118,6 @@ def test_mates_are_called_when_it_pays(mate, monkeypatch):
 
 def test_pytorch_is_left_one_core():
     # conftest has left it only one already, so that the count itself shows only in a fresh process
-    code = "import torch; from sordino.train.crew import cores; torch.set_num_threads(3); n = cores(); "
+    code = "import torch; from sordino.train.worker_pool import cores; torch.set_num_threads(3); n = cores(); "
     code += "print(n == min(3, __import__('os').cpu_count()) and cores() == n and torch.get_num_threads() == 1)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "True"

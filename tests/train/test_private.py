@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from sordino.models.losses import cross_entropy
-from sordino.randomness import Streams
+from sordino.random.streams import Streams
 from sordino.train import LocalTraining, Trainer
 from train.cohorts import clients, cohort, gradient, mlp, weights
 

@@ -6,7 +6,7 @@ import torch
 
 from sordino.data.federation import ClientData
 from sordino.models.losses import cross_entropy
-from sordino.randomness import Streams
+from sordino.random.streams import Streams
 from sordino.train import LocalTraining, Trainer
 from train.cohorts import Gated, clients, cnn, cohort, gradient, mlp, weights
 

@@ -9,7 +9,7 @@ from sordino.data.federation import ClientData
 from sordino.errors import DataError, ModelError
 from sordino.layout import Layout
 from sordino.models.losses import cross_entropy, mse
-from sordino.randomness import Streams
+from sordino.random.streams import Streams
 from sordino.train import LocalTraining, Trainer
 from train.cohorts import Gated, clients, cnn, cohort, filled, gradient, mlp, weights
 

@@ -1,1 +1,1 @@
-"""The books: accountants, calibration, privacy filters, the ledger, certificates and the planner. No torch in here."""
+"""Privacy accounting: accountants, ledger, certificates and the planner. No torch and no terminal in here."""

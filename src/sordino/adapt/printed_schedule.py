@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sordino.account.published import yuan_refined, yuan_sensitivity, yuan_sigma, yuan_sum
+from sordino.account.accountants.published import yuan_refined, yuan_sensitivity, yuan_sigma, yuan_sum
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from scipy.optimize import brentq
 
-from sordino.account.filter import Filter
+from sordino.account.accountants.filter import Filter
 from sordino.events import DpEvent
 from sordino.types import Adjacency
 

@@ -14,8 +14,8 @@ from sordino.audit.release import release
 from sordino.audit.scene import Scene
 from sordino.events import Charge, CorrelatedGaussian, DpEvent, GaussianDpEvent, Guarantee, Unbounded
 from sordino.mechanism import Knobs, Turn, Vanished
-from sordino.randomness import Streams
-from sordino.store import ClientStore
+from sordino.random.streams import Streams
+from sordino.runs.client_store import ClientStore
 
 
 @dataclass(frozen=True)

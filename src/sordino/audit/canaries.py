@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sordino.account.certificate import Certificate
+from sordino.account.certificate.certificate import Certificate
 from sordino.audit import one_run, one_shot
 from sordino.audit.counts import CONFIDENCE
 from sordino.audit.network import Network

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from scipy import special
 
-from sordino.account import gaussian
+from sordino.account.accountants import exact as gaussian
 
 CONFIDENCE = 0.95
 

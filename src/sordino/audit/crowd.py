@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sordino import gaussian
-from sordino.randomness import SERVER, Streams
-from sordino.store import ClientStore
+from sordino.random import normals as gaussian
+from sordino.random.streams import SERVER, Streams
+from sordino.runs.client_store import ClientStore
 from sordino.types import BoolArray, FloatArray, IntArray
 
 

@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from sordino import recipe as recipes
-from sordino.account.certificate import Assurance, Certificate
-from sordino.assemble import assemble, load
+from sordino.account.certificate.certificate import Assurance, Certificate
 from sordino.audit.canaries import can_sing, plant, sing
 from sordino.audit.counts import CONFIDENCE
 from sordino.audit.membership import Membership, infer
 from sordino.audit.network import Network
 from sordino.audit.roc import Roc
 from sordino.errors import RecipeError
-from sordino.folder import RunFolder
 from sordino.recipe import Recipe
 from sordino.report import static
 from sordino.report.chart import Axis, Chart, Series
+from sordino.runs.folder import RunFolder
+from sordino.runs.setup import assemble, load
 from sordino.types import Adjacency
 
 Watcher = Callable[[int, int, str], None]

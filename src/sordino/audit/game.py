@@ -28,9 +28,9 @@ from sordino.opening.histograms import LabelHistograms
 from sordino.perturb.integer_shares import IntegerShares
 from sordino.perturb.laplace import LocalLaplace
 from sordino.perturb.quantile import QuantileGaussian
-from sordino.randomness import Randomness, Streams
+from sordino.random.streams import Randomness, Streams
+from sordino.runs.client_store import ClientStore
 from sordino.stages import Bounded, Shielded
-from sordino.store import ClientStore
 from sordino.types import BoolArray, FloatArray, IntArray
 
 Way = Literal["crowd", "fold", "one by one"]

@@ -15,16 +15,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sordino.assemble import Cast, assemble
 from sordino.audit.network import Network
 from sordino.audit.picture import psnr, save_grid, ssim
 from sordino.audit.release import release
 from sordino.data.federation import ClientData, Federation
 from sordino.errors import RecipeError
 from sordino.mechanism import Turn, Vanished
-from sordino.randomness import Streams
+from sordino.random.streams import Streams
 from sordino.recipe import Recipe
-from sordino.store import ClientStore
+from sordino.runs.client_store import ClientStore
+from sordino.runs.setup import Cast, assemble
 from sordino.types import FloatArray
 
 Attack = Literal["dlg", "idlg"]

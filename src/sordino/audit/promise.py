@@ -6,9 +6,9 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
-from sordino.account import gaussian
-from sordino.account.accountant import Curve, price
-from sordino.account.history import flatten
+from sordino.account.accountants import exact as gaussian
+from sordino.account.accountants.accountant import Curve, price
+from sordino.account.accountants.history import flatten
 from sordino.audit.attack import Path
 from sordino.audit.scene import Scene
 from sordino.events import DpEvent, Guarantee

@@ -12,8 +12,8 @@ from sordino.errors import SordinoError
 from sordino.events import Skellam
 from sordino.mechanism import Mechanism, Turn, Vanished
 from sordino.perturb.integer_shares import IntegerShares, Rounding
+from sordino.runs.client_store import ClientStore
 from sordino.stages import Bounded, Released, Shielded
-from sordino.store import ClientStore
 from sordino.types import Adjacency, BoolArray, FloatArray, IntArray
 
 

@@ -10,16 +10,16 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from sordino.account.certificate import Certificate
-from sordino.assemble import Cast, assemble
+from sordino.account.certificate.certificate import Certificate
 from sordino.data.federation import Federation
 from sordino.errors import BudgetExceeded, ProtocolError
 from sordino.mechanism import Local, Turn
-from sordino.randomness import Streams
+from sordino.random.streams import Streams
 from sordino.recipe import Recipe
-from sordino.round import Stage, play
-from sordino.runner import books_for, opened
-from sordino.store import ClientStore
+from sordino.runs.client_store import ClientStore
+from sordino.runs.round import Stage, play
+from sordino.runs.runner import books_for, opened
+from sordino.runs.setup import Cast, assemble
 
 
 @dataclass(frozen=True)

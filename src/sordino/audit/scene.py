@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from sordino import recipe as recipes
-from sordino.assemble import assemble
 from sordino.data.federation import ClientData, Federation
 from sordino.data.partition import Table
 from sordino.mechanism import Mechanism
 from sordino.recipe import Recipe
+from sordino.runs.setup import assemble
 from sordino.train.local import SummedSteps
 from sordino.train.trainer import Trainer
 from sordino.types import BoolArray, IntArray

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from sordino.account.accountant import Curve
-    from sordino.account.history import History
-    from sordino.account.schedule import Schedule
+    from sordino.account.accountants.accountant import Curve
+    from sordino.account.accountants.history import History
+    from sordino.account.plan.schedule import Schedule
     from sordino.types import Adjacency
 
 
@@ -32,9 +32,9 @@ def account(
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Price releases: give δ for ε, ε for δ, or both for the largest number of rounds."""
-    from sordino.account.accountant import price
-    from sordino.account.calibrate import largest_rounds
-    from sordino.account.schedule import Schedule
+    from sordino.account.accountants.accountant import price
+    from sordino.account.accountants.calibrate import largest_rounds
+    from sordino.account.plan.schedule import Schedule
     from sordino.errors import AccountingError
 
     if published is not None:
@@ -91,7 +91,7 @@ def _tell(
 
 
 def _records(history: History) -> list[dict[str, Any]]:
-    from sordino.account.history import flatten
+    from sordino.account.accountants.history import flatten
     from sordino.events import encode
 
     return [encode(event) | {"count": count} for event, count in flatten(history).items()]
@@ -104,8 +104,11 @@ def _reproduce(paper: str, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from sordino.account.reproduce import PAPERS, lines
+    from sordino.cli.checkout import require_papers
     from sordino.errors import AccountingError
+
+    require_papers()
+    from papers.accounting import PAPERS, lines
 
     if paper != "all" and paper not in PAPERS:
         raise AccountingError(f"--published {paper!r} is unknown: choose one of all, {', '.join(PAPERS)}")

@@ -162,8 +162,8 @@ def _inversion(
     target: str | None, settings: Sequence[str], mode: str, pictures: int, out: Path, seed: int, js: bool
 ) -> None:
     from sordino import recipe as recipes
-    from sordino.assemble import load
     from sordino.audit.inversion import invert, picture, summary
+    from sordino.runs.setup import load
 
     run = Path(target) / "recipe.toml" if target is not None and (Path(target) / "recipe.toml").exists() else None
     named = [] if target is None or run else [f"mechanism.name={target}", f"mechanism.mode={mode}"]

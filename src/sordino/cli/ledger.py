@@ -12,8 +12,8 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from sordino.account.certificate import Certificate
-    from sordino.account.listing import Line
+    from sordino.account.certificate.certificate import Certificate
+    from sordino.account.ledger.listing import Line
 
 
 def ledger(
@@ -28,13 +28,13 @@ def ledger(
     """
     path, name, certificate = _locate(run)
     if verify:
-        from sordino.account.verify import verify as check
+        from sordino.account.certificate.verify import verify as check
 
         checked = list(check(path, certificate))
         print(json.dumps({"verified": True, "ledger": str(path), "checks": checked}) if as_json else "\n".join(checked))
         return
-    from sordino.account.ledger import Ledger
-    from sordino.account.listing import listing
+    from sordino.account.ledger.ledger import Ledger
+    from sordino.account.ledger.listing import listing
 
     with Ledger.open(path, write=False) as books:
         lines = list(listing(books, name, client))
@@ -48,7 +48,7 @@ def ledger(
 
 def _locate(run: Path) -> tuple[Path, str | None, Certificate | None]:
     """Returns the ledger's file, the run's name in it, and the run's certificate, as far as there are any."""
-    from sordino.account.certificate import Certificate
+    from sordino.account.certificate.certificate import Certificate
     from sordino.errors import LedgerError
 
     if not run.is_dir():
@@ -83,7 +83,7 @@ def _table(lines: list[Line]) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from sordino.account.display import number
+    from sordino.cli.books import number
 
     first = lines[0]
     promise = f"{first.guarantee.unit} against the {first.guarantee.observer} ({first.guarantee.adjacency})"

@@ -54,9 +54,9 @@ def _show(rows: list[dict[str, str]]) -> None:
 
 def _row(name: str, mode: Mode, federation: Federation) -> dict[str, str]:
     """Describes a mechanism by composing it for the embedded default and asking it for a quote."""
-    from sordino.assemble import assemble
     from sordino.mechanisms import MECHANISMS
     from sordino.recipe import validate
+    from sordino.runs.setup import assemble
 
     mechanism = assemble(validate({"mechanism": {"name": name, "mode": mode}}), federation=federation).mechanism
     return {
@@ -76,8 +76,8 @@ def _status(mechanism: Mechanism, observer: Observer) -> str:
 
     from sordino.events import Unbounded
     from sordino.mechanism import Turn
-    from sordino.randomness import Streams
-    from sordino.store import ClientStore
+    from sordino.random.streams import Streams
+    from sordino.runs.client_store import ClientStore
 
     turn = Turn(1, torch.zeros(1), mechanism.adapter.start(), Streams(0), ClientStore())
     seen = {charge.guarantee: charge.event for charge in mechanism.quote(turn)}

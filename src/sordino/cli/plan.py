@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from sordino.account.plan import Plan, Scenario
+    from sordino.account.plan.planner import Plan, Scenario
 
 
 def plan(
@@ -50,11 +50,11 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Find the noise, the rounds, the cohort or the ε that was left open."""
-    from sordino.account.plan import Scenario, solve
+    from sordino.account.plan.planner import Scenario, solve
     from sordino.errors import AccountingError
 
     if convergence:
-        from sordino.account.convergence import Convergence
+        from sordino.account.plan.convergence import Convergence
 
         if epsilon is None:
             raise AccountingError("--epsilon is missing: the bound depends on the budget")
@@ -120,7 +120,7 @@ def _trade_off(found: Plan) -> list[Scenario]:
     """Returns calibrated neighbours of the plan: fewer and more rounds, smaller and larger cohorts."""
     from dataclasses import replace
 
-    from sordino.account.plan import trade_off
+    from sordino.account.plan.planner import trade_off
 
     known = replace(found.scenario, epsilon=found.scenario.epsilon or found.epsilon, noise_multiplier=None)
     rounds, cohort = known.rounds or 1, known.cohort or 1
@@ -158,7 +158,7 @@ def _show(found: Plan, grid: list[Scenario]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from sordino.account.chart import chart
+    from sordino.cli.terminal_chart import chart
 
     told, console = found.scenario, Console(soft_wrap=False)
     console.print(

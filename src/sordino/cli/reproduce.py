@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from sordino.reproduce.record import Record
+    from papers.record import Record
 
 _STYLES = {
     "equal": "green",
@@ -50,13 +50,17 @@ def reproduce(
 
     IDS are those of --list, or the beginning of one.
     """
+    from sordino.cli.checkout import require_papers
     from sordino.cli.progress import Bar, going_on
     from sordino.errors import SordinoError
-    from sordino.reproduce import document, record
-    from sordino.reproduce.bench import Bench
-    from sordino.reproduce.shelf import EXPERIMENTS
 
     _check(ids or [], list_, everything, exact, quick_cifar and quick)
+    require_papers()
+    from papers.bench import Bench
+    from papers.catalogue import EXPERIMENTS
+
+    from papers import document, record
+
     if list_:
         _list(as_json)
         return
@@ -95,8 +99,9 @@ def _check(ids: Sequence[str], list_: bool, everything: bool, exact: bool, usele
 
 
 def _wanted(ids: Sequence[str], everything: bool, exact: bool, none_is_fine: bool) -> list[str]:
+    from papers.catalogue import EXPERIMENTS
+
     from sordino.errors import RecipeError
-    from sordino.reproduce.shelf import EXPERIMENTS
 
     if everything or exact:
         return [id_ for id_, experiment in EXPERIMENTS.items() if everything or experiment.kind == "exact"]
@@ -112,7 +117,7 @@ def _wanted(ids: Sequence[str], everything: bool, exact: bool, none_is_fine: boo
 
 
 def _list(as_json: bool) -> None:
-    from sordino.reproduce.shelf import EXPERIMENTS
+    from papers.catalogue import EXPERIMENTS
 
     rows = [
         {"id": e.id, "paper": e.paper.authors, "place": e.place, "title": e.title, "kind": e.kind}
@@ -128,7 +133,7 @@ def _list(as_json: bool) -> None:
 
 
 def _show(record: Record) -> None:
-    from sordino.reproduce.line import footnoted
+    from papers.line import footnoted
 
     table = Table("quantity", "printed", "ours", "status", box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
     took = "" if record.seconds is None else f", {record.seconds:.0f} s"

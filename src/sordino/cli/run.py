@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from sordino.runner import Outcome
+    from sordino.runs.runner import Outcome
 
 
 def run(
@@ -28,8 +28,8 @@ def run(
     from sordino import recipe as recipes
     from sordino.cli.progress import RoundProgress, going_on
     from sordino.errors import RecipeError
-    from sordino.runner import fresh_folder
-    from sordino.runner import run as train
+    from sordino.runs.runner import fresh_folder
+    from sordino.runs.runner import run as train
 
     settings = list(set_ or []) + ([f"run.seed={seed}"] if seed is not None else [])
     if resume and out is None:

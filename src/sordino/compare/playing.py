@@ -94,7 +94,7 @@ def _end_after(sentinel: int) -> None:
 
 def play(recipe: Recipe, folder: Path) -> str | None:
     """Plays one trial in this process; returns why it cannot be played, if so."""
-    from sordino.runner import run
+    from sordino.runs.runner import run
 
     try:
         run(recipe, out=folder, resume=True)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from sordino.data.partition import Table
 from sordino.errors import DataError
-from sordino.randomness import Streams
+from sordino.random.streams import Streams
 from sordino.types import FloatArray, IntArray
 
 

@@ -1,7 +1,7 @@
 """Keyed hashing over whole arrays: a client's share of the data is computed when asked for, never stored.
 
 The mixer is SplitMix64's finaliser. It decides who holds which record in a simulation and nothing more: no privacy
-rests on it (noise and batches come from `sordino.randomness`).
+rests on it (noise and batches come from `sordino.random.streams`).
 
 Reference: Steele, Lea, Flood (2014), "Fast Splittable Pseudorandom Number Generators".
 """

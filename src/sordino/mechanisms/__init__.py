@@ -13,7 +13,7 @@ from sordino.mechanisms import (
     geometric,
     laplace,
 )
-from sordino.mechanisms.setting import Entry
+from sordino.mechanisms.facts import Entry
 
 MECHANISMS: dict[str, Entry] = {
     "fedavg": fedavg.ENTRY,

@@ -36,7 +36,7 @@ from sordino.bound.vouched import AsTrained, NoisedSteps
 from sordino.errors import RecipeError
 from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.decay import Decay, side_noise
-from sordino.mechanisms.setting import Budget, Entry, Options, Setting
+from sordino.mechanisms.facts import Budget, Entry, Options, Setting
 from sordino.opening.histograms import LabelHistograms
 from sordino.opening.wasserstein import Metric
 from sordino.perturb.steps import RIGHT, Count, StepNoise

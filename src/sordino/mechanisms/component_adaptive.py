@@ -26,7 +26,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from sordino.account.published import xue_epsilon, xue_sigma0
+from sordino.account.accountants.published import xue_epsilon, xue_sigma0
 from sordino.adapt.movement import Movement
 from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
@@ -34,7 +34,7 @@ from sordino.bound.predicted import PredictedBox
 from sordino.bound.scaled import ScaledClip
 from sordino.errors import RecipeError
 from sordino.mechanism import Claim, Mechanism
-from sordino.mechanisms.setting import Entry, Options, Setting
+from sordino.mechanisms.facts import Entry, Options, Setting
 from sordino.mechanisms.trusted import noise_for
 from sordino.perturb.scaled import Scaled
 from sordino.perturb.weighted import WeightedGaussian

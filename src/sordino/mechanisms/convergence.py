@@ -6,7 +6,7 @@ import math
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sordino.account.published import yuan_sum
+from sordino.account.accountants.published import yuan_sum
 
 
 class Convergence(BaseModel):

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from sordino.account.filter import filter_for
-from sordino.account.gaussian import separation_for
+from sordino.account.accountants.exact import separation_for
+from sordino.account.accountants.filter import filter_for
 from sordino.errors import RecipeError
 from sordino.events import ComposedDpEvent, DpEvent, GaussianDpEvent, SelfComposedDpEvent
-from sordino.mechanisms.setting import Budget
+from sordino.mechanisms.facts import Budget
 from sordino.perturb.steps import Count, step_event
 
 _LEAST, _MOST = math.log(1e-2), math.log(1e6)

@@ -15,7 +15,7 @@ from sordino.aggregate.plain import PlainSum
 from sordino.aggregate.secure_sum import SecureSum
 from sordino.errors import RecipeError
 from sordino.mechanism import Aggregator, Perturber
-from sordino.mechanisms.setting import Options, Setting
+from sordino.mechanisms.facts import Options, Setting
 from sordino.perturb.integer_shares import IntegerShares
 from sordino.perturb.shares import GaussianShares
 from sordino.types import Adjacency, Unit

@@ -17,7 +17,7 @@ from sordino.aggregate.plain import PlainSum
 from sordino.bound.l2 import Presummed
 from sordino.events import GaussianDpEvent
 from sordino.mechanism import Mechanism
-from sordino.mechanisms.setting import Entry, Options, Setting
+from sordino.mechanisms.facts import Entry, Options, Setting
 from sordino.perturb.gaussian import CentralGaussian
 from sordino.perturb.price import prices
 from sordino.train.local import SummedSteps

@@ -18,7 +18,7 @@ from sordino.bound.l2 import Presummed
 from sordino.errors import RecipeError
 from sordino.events import GaussianDpEvent
 from sordino.mechanism import Mechanism
-from sordino.mechanisms.setting import Entry, Options, Setting
+from sordino.mechanisms.facts import Entry, Options, Setting
 from sordino.perturb.price import prices
 from sordino.perturb.quantile import QuantileGaussian
 from sordino.train.local import SummedSteps

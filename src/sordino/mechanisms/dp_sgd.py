@@ -23,7 +23,7 @@ from sordino.bound.l2 import PerExample
 from sordino.events import DpEvent, GaussianDpEvent
 from sordino.mechanism import Mechanism, Prices, Turn
 from sordino.mechanisms.distributed import SharedNoise, shared_noise
-from sordino.mechanisms.setting import Entry, Options, Setting
+from sordino.mechanisms.facts import Entry, Options, Setting
 from sordino.perturb.gaussian import CentralGaussian
 from sordino.perturb.price import prices, sampled
 from sordino.train.local import ExampleGradients

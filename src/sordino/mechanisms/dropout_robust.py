@@ -35,8 +35,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from sordino.account.accountant import price
-from sordino.account.calibrate import noise_multiplier_for
+from sordino.account.accountants.accountant import price
+from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.weighted import StayNear, WeightedClip, weights
@@ -44,7 +44,7 @@ from sordino.errors import RecipeError
 from sordino.events import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
 from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.distributed import shared_noise
-from sordino.mechanisms.setting import Entry, Options, Setting
+from sordino.mechanisms.facts import Entry, Options, Setting
 from sordino.perturb.printed import Form, PrintedShares
 from sordino.train.local import LocalSteps
 

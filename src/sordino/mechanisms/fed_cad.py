@@ -26,15 +26,15 @@ from typing import Literal
 
 from pydantic import Field
 
-from sordino.account.accountant import epsilon
-from sordino.account.calibrate import noise_multiplier_for
+from sordino.account.accountants.accountant import epsilon
+from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.adapt.difference import ReleasedDifference
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.near import Near
 from sordino.errors import RecipeError
 from sordino.events import CorrelatedGaussian, DpEvent, GaussianDpEvent, PoissonSampledDpEvent, describe
 from sordino.mechanism import Claim, Mechanism
-from sordino.mechanisms.setting import Entry, Options, Setting
+from sordino.mechanisms.facts import Entry, Options, Setting
 from sordino.perturb.correlated import CorrelatedNoise
 from sordino.perturb.price import prices
 from sordino.train.local import LocalSteps

@@ -12,7 +12,7 @@ from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.l2 import Unlimited
 from sordino.mechanism import Mechanism
-from sordino.mechanisms.setting import Entry, Options, Setting
+from sordino.mechanisms.facts import Entry, Options, Setting
 from sordino.perturb.silent import NoNoise
 from sordino.train.local import LocalSteps
 

@@ -27,7 +27,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from sordino.account.published import yuan_sum
+from sordino.account.accountants.published import yuan_sum
 from sordino.adapt.geometric import Geometric, relative
 from sordino.adapt.printed_schedule import PrintedSchedule
 from sordino.aggregate.plain import PlainSum
@@ -36,8 +36,8 @@ from sordino.bound.weights import ClipWeights, WeightBall
 from sordino.errors import RecipeError
 from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.convergence import Convergence
+from sordino.mechanisms.facts import Entry, Options, Setting
 from sordino.mechanisms.schedule import Plan, lines
-from sordino.mechanisms.setting import Entry, Options, Setting
 from sordino.mechanisms.trusted import noise_for
 from sordino.perturb.weighted import WeightedGaussian
 from sordino.train.local import ExampleGradients, LocalSteps

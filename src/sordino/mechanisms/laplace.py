@@ -15,7 +15,7 @@ from sordino.aggregate.plain import PlainSum
 from sordino.bound.l2 import Clip
 from sordino.events import LaplaceDpEvent
 from sordino.mechanism import Mechanism
-from sordino.mechanisms.setting import Entry, Options, Setting
+from sordino.mechanisms.facts import Entry, Options, Setting
 from sordino.perturb.laplace import LocalLaplace
 from sordino.perturb.price import prices
 from sordino.train.local import LocalSteps

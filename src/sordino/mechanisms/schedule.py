@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sordino.account.calibrate import noise_multiplier_for
-from sordino.account.filter import filter_for
+from sordino.account.accountants.calibrate import noise_multiplier_for
+from sordino.account.accountants.filter import filter_for
 from sordino.adapt.refine import FilterRefit, Line
 from sordino.errors import RecipeError
 from sordino.events import DpEvent, Guarantee, Unbounded
 from sordino.mechanism import Prices
-from sordino.mechanisms.setting import Budget, Setting
+from sordino.mechanisms.facts import Budget, Setting
 
 
 def lines(setting: Setting, price: Callable[[float], Prices], rounds: int) -> tuple[Line, ...]:

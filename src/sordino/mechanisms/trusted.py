@@ -10,10 +10,10 @@ from sordino.aggregate.plain import PlainSum
 from sordino.errors import RecipeError
 from sordino.mechanism import Aggregator, Perturber, Prices, Turn, scalar
 from sordino.mechanisms.distributed import shared_noise
-from sordino.mechanisms.setting import Options, Setting
+from sordino.mechanisms.facts import Options, Setting
 from sordino.perturb.gaussian import CentralGaussian, LocalGaussian
-from sordino.randomness import Streams
-from sordino.store import ClientStore
+from sordino.random.streams import Streams
+from sordino.runs.client_store import ClientStore
 from sordino.types import Adjacency, Trust, Unit
 
 

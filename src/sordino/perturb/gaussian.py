@@ -11,7 +11,7 @@ from torch import Tensor
 from sordino.events import GaussianDpEvent
 from sordino.mechanism import Prices, Turn
 from sordino.perturb.price import prices
-from sordino.randomness import SERVER
+from sordino.random.streams import SERVER
 from sordino.stages import Bounded, Released, Shielded, Summed
 from sordino.types import Adjacency, IntArray, Unit
 

@@ -10,8 +10,8 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.errors import RecipeError
-from sordino.perturb.inversion import Binomial, Bits, CountArray, Poisson, table
-from sordino.randomness import Randomness
+from sordino.random.inversion import Binomial, Bits, CountArray, Poisson, table
+from sordino.random.streams import Randomness
 from sordino.types import IntArray
 
 _LARGEST_TABLE = 1 << 22

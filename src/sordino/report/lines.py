@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sordino.folder import damaged
+from sordino.runs.folder import damaged
 
 Numbers = dict[str, float | None]
 

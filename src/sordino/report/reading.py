@@ -13,13 +13,13 @@ from zipfile import BadZipFile
 import numpy as np
 
 from sordino import recipe as recipes
-from sordino.account.certificate import Certificate
+from sordino.account.certificate.certificate import Certificate
 from sordino.data.federation import Federation
 from sordino.errors import LedgerError, RecipeError, SordinoError
 from sordino.events import Guarantee, named
-from sordino.folder import RunFolder
 from sordino.recipe import Recipe
 from sordino.report.lines import check
+from sordino.runs.folder import RunFolder
 from sordino.types import FloatArray, IntArray
 
 SHOWN_CLIENTS = 60
@@ -80,7 +80,7 @@ class RunView:
     @cached_property
     def guarantees(self) -> dict[str, Guarantee]:
         """What is promised, or charged so far, under the names that metrics use (`events.named`)."""
-        from sordino.account.ledger import Ledger
+        from sordino.account.ledger.ledger import Ledger
 
         if self.certificate:
             return named(map(_guarantee, self.certificate))
@@ -124,7 +124,7 @@ class RunView:
     @cached_property
     def costs(self) -> dict[str, FloatArray]:
         """ε of every client by guarantee; empty when the ledger is gone."""
-        from sordino.account.ledger import Ledger
+        from sordino.account.ledger.ledger import Ledger
 
         try:
             with Ledger.open(self._ledger, write=False) as ledger:
@@ -138,7 +138,7 @@ class RunView:
     @cached_property
     def participations(self) -> IntArray:
         """In how many rounds of this run each client's message left it; empty when the ledger is gone."""
-        from sordino.account.ledger import Ledger
+        from sordino.account.ledger.ledger import Ledger
 
         try:
             with Ledger.open(self._ledger, write=False) as ledger:
@@ -153,7 +153,7 @@ class RunView:
     @cached_property
     def charged_rounds(self) -> int:
         """The last round of this run that the ledger knows; 0 when that is gone."""
-        from sordino.account.ledger import Ledger
+        from sordino.account.ledger.ledger import Ledger
 
         try:
             with Ledger.open(self._ledger, write=False) as ledger:
@@ -164,7 +164,7 @@ class RunView:
     @cached_property
     def federation(self) -> Federation | None:
         """The data that the recipe names; None when it is not here."""
-        from sordino.assemble import load
+        from sordino.runs.setup import load
 
         try:
             return load(self.recipe)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sordino.randomness import Randomness
+from sordino.random.streams import Randomness
 from sordino.train.shard import Shard
 from sordino.types import IntArray
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sordino.randomness import Randomness
+from sordino.random.streams import Randomness
 from sordino.train.batches import EpochBatches, Rectangle
 from sordino.train.gradients import Gradients
 from sordino.train.optimizers import Optimizer, State

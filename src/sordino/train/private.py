@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sordino.randomness import Randomness
+from sordino.random.streams import Randomness
 from sordino.train.batches import EpochBatches, PoissonBatches, Rectangle
 from sordino.train.descent import AfterStep, mean_gradients
 from sordino.train.gradients import Gradients, clip_factors

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sordino.randomness import Randomness
+from sordino.random.streams import Randomness
 from sordino.train.batches import EpochBatches, PoissonBatches, rectangles
 from sordino.train.gradients import Gradients
 from sordino.train.private import example_sums

@@ -11,10 +11,9 @@ from torch import Tensor, nn
 from sordino.data.federation import ClientData
 from sordino.errors import DataError, ModelError
 from sordino.layout import Layout
-from sordino.randomness import Randomness
+from sordino.random.streams import Randomness
 from sordino.stages import Trace, Update
 from sordino.train import engine as engines
-from sordino.train.crew import Company, Crew
 from sordino.train.descent import AfterStep, Descent, Memory
 from sordino.train.evaluation import Evaluation
 from sordino.train.gradients import Loss, summed_clients
@@ -23,6 +22,7 @@ from sordino.train.private import Order, Privacy, PrivateDescent
 from sordino.train.settings import LocalTraining
 from sordino.train.shard import Shard
 from sordino.train.sums import ExampleSum, StepSum
+from sordino.train.worker_pool import Company, Crew
 from sordino.types import IntArray
 
 _COMPANY: dict[str, Company] = {"auto": "when it pays", "processes": "always"}

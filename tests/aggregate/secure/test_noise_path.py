@@ -7,7 +7,7 @@ from sordino.aggregate.integers import Grid, from_residues, to_residues
 from sordino.aggregate.secure.graph import Topology
 from sordino.aggregate.secure.session import secure_sum
 from sordino.perturb.skellam import SkellamShares, random_bits
-from sordino.randomness import Entropy, Streams
+from sordino.random.streams import Entropy, Streams
 
 CLIENTS, WIDTH = np.arange(8), 20_000
 GRID = Grid.fine(WIDTH, clip_norm=1.0)

@@ -21,7 +21,7 @@ from sordino.aggregate.secure.session import STAGES, play_full
 from sordino.aggregate.secure.terms import Terms
 from sordino.aggregate.secure.wire import Kind, Reader, open_client
 from sordino.perturb.skellam import SkellamShares, random_bits, skellam
-from sordino.randomness import Streams
+from sordino.random.streams import Streams
 
 BITS, WIDTH, SPREAD = 24, 160_000, 30
 CLIENTS = np.arange(6)

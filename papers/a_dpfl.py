@@ -1,0 +1,211 @@
+"""Zhao et al. (2021), "Utility Optimization of Federated Learning with Differential Privacy" (`a_dpfl`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import groupby
+
+import numpy as np
+
+from papers.bench import BY_CHANCE, UNBOUND, Bench, Runs, printed_rules
+from papers.experiment import PIXELS, Experiment, Finding
+from papers.line import Line, accuracy, left_out, number, statement
+from papers.noise import drowned_told
+from papers.papers import A_DPFL
+from sordino.report.chart import Axis, Chart, Rule, Series
+
+SKEWED = ["partition.kind=label_skew", "partition.share=0.8", "partition.share_min=0.0"]
+PRIVATE = [
+    "mechanism.name=a_dpfl", "mechanism.mode=faithful", "mechanism.noise_multiplier=1.0", "mechanism.factor=0.7",
+    "mechanism.threshold=0.001", "mechanism.adjust_every=1", "mechanism.validation=clients",
+]  # fmt: skip
+COMMON = ["model.name=cnn_a_dpfl", "train.learning_rate=0.05", "train.batch_size=20", "select.kind=fixed", UNBOUND]
+DATA = {
+    "MNIST": ["data.name=mnist", "partition.clients=1000", "train.epochs=1", "select.size=100"],
+    "CIFAR-10": ["data.name=cifar10", "partition.clients=100", "train.steps=5", "select.size=10"],
+}
+CLIP = {"MNIST": "mechanism.clip_norm=4.0", "CIFAR-10": "mechanism.clip_norm=7.0"}
+SHARED = (
+    PIXELS,
+    "K, the participants of a round, is not stated: a tenth of them.",
+    "Local rounds are not stated: one pass on MNIST (three batches of 20), five batches on CIFAR-10.",
+    "The shares of one label are not stated but for Fig. 3's examples: each participant's is drawn from 0 to 80 %.",
+    "α and the adjustment rounds are not stated: 0.001, and every round, as Fig. 5 suggests.",
+    "Padding of the convolutions and the second one's channels are not stated: none, and 32 as for the first.",
+    "Accuracy is looked at on the participants' own records, one of the two ways of §5.3.2; ε and δ, which should end "
+    "a run, are not stated: none does.",
+)
+ORDER = "no privacy > A-DPFL > CL-FL > DPFL"
+HELD = (20, 4, 4, 7)
+"""Rounds for which σ = 1, 0.7, 0.49 and 0.34 are held, as printed."""
+AFTER = "holding times after σ = 0.34"
+SHORTER, FALLS, FASTER = "holding times as the training proceeds", "accuracy as k grows", "its decrease"
+RIVALS = (
+    "“DPFL without optimization” is the same local noise, never lowered, with participants drawn all alike.",
+    "CL-FL's settings are not stated: noise of a trusted server, multiplier 1, clip norm 4 (7 on CIFAR-10), and the "
+    "same for everybody, where the text speaks of personal budgets.",
+)
+
+
+def fig4(bench: Bench) -> Finding:
+    """Fig. 4: A-DPFL against no privacy, CL-FL and DPFL."""
+    lines: list[Line] = []
+    charts = []
+    for name in DATA:
+        part = bench.on(name)
+        if part.quick and name == "CIFAR-10":
+            lines.append(left_out(f"{name}: order", ORDER))
+            continue
+        length = f"run.rounds={part.size(50, 2)}"
+        runs = part.play({label: [*plan, length] for label, plan in _four(name, part).items()})
+        end = {label: found.last()[0] for label, found in runs.items()}
+        shown = ", ".join(f"{label}: {100 * value:.1f} %" for label, value in end.items())
+        order = end["no privacy"] >= end["A-DPFL"] > end["CL-FL"] > end["DPFL"]
+        lines.append(
+            statement(
+                f"{name}: order", ORDER, shown, order, "" if order else drowned_told(runs["CL-FL"].views[0].recipe)
+            )
+        )
+        charts.append(_curves(f"adpfl-fig4-{name.lower()}", f"A-DPFL, Fig. 4: {name}", runs))
+    return Finding(tuple(lines), tuple(charts), short=bench.short(DATA))
+
+
+def table2(bench: Bench) -> Finding:
+    """Table 2: accuracy with skewed labels and with IID data."""
+    printed = {"MNIST": (0.942, 0.989), "CIFAR-10": (0.641, 0.704)}
+    lines: list[Line] = []
+    charts = []
+    for name, values in printed.items():
+        part = bench.on(name)
+        rounds = _rounds(name, part)
+        runs = part.play({"skewed": _ours(name, part), "IID": [*_scene(name, part), *PRIVATE, CLIP[name]]})
+        for label, value in zip(runs, values, strict=True):
+            lines.append(accuracy(f"{name}, {label}, {rounds} of 50 rounds", value, *runs[label].last()))
+        better = runs["IID"].last()[0] > runs["skewed"].last()[0]
+        lines.append(statement(f"{name}: order", "IID above skewed", "above" if better else "below", better))
+        rules = printed_rules(dict(enumerate(values)))
+        charts.append(_curves(f"adpfl-table2-{name.lower()}", f"A-DPFL, Table 2: {name}", runs, rules))
+    return Finding(tuple(lines), tuple(charts), short=bench.short(DATA))
+
+
+def fig5(bench: Bench) -> Finding:
+    """Fig. 5: how the noise scale falls on MNIST."""
+    views = bench.play({"": _ours("MNIST", bench)})[""].views
+    rounds = list(range(1, _rounds("MNIST", bench) + 1))
+    # what a round records is the next round's noise: the first round has the first noise
+    sigmas = [[1.0, *(line["knobs"]["noise_multiplier"] for line in view.rounds)][: len(rounds)] for view in views]
+    lines = _holding([[len(list(group)) for _, group in groupby(sigma)] for sigma in sigmas])
+    steps = [0.7**place for place, length in enumerate(HELD) for _ in range(length)]
+    printed = Series("printed, as far as it is told", list(range(1, len(steps) + 1)), steps, "step", 7, dashed=True)
+    ours = [Series(f"ours, seed {seed}", rounds, sigma, "step", seed) for seed, sigma in enumerate(sigmas)]
+    note = "σ is multiplied by 0.7 whenever accuracy rises by no more than α."
+    chart = Chart("adpfl-fig5", "A-DPFL, Fig. 5: noise scale", note, Axis("round"), Axis("σ"), (*ours, printed))
+    return Finding(tuple(lines), (chart,))
+
+
+def _holding(held: list[list[int]]) -> list[Line]:
+    """Judges for how many rounds each noise was held, seed by seed.
+
+    The last one is cut off by the end of the run: it differs if it was held for longer than printed by then, and else
+    is not judged.
+    """
+    shown = "; ".join(", ".join(map(str, one)) for one in held) + " (the last one ended with the run)"
+    lines = []
+    for place, printed in enumerate(HELD):
+        quantity, found = f"rounds at σ = {0.7**place:.2g}", [one[place] for one in held if place < len(one)]
+        if all(place < len(one) - 1 for one in held):
+            lines.append(number(quantity, printed, float(np.mean(found)), 0, 1, spread=float(np.std(found))))
+        elif max(found, default=0) > printed + 1:
+            lines.append(statement(quantity, str(printed), f"{max(found)} and more: then the run ended", False))
+        else:
+            lines.append(left_out(quantity, str(printed), f"a run ends before that: {shown}"))
+    later = left_out(AFTER, "gradually shortened", f"a run ends before that: {shown}")
+    if max(len(one) for one in held) == 1 and max(held)[0] <= HELD[0]:
+        return [*lines, left_out(SHORTER, "decrease", "a run ends before the noise is first lowered"), later]
+    shorter = all(len(one) > 1 and one == sorted(one, reverse=True) for one in held)
+    if any(len(one) > len(HELD) + 1 for one in held):
+        tails = [one[len(HELD) - 1 : -1] for one in held]
+        later = statement(AFTER, "gradually shortened", shown, all(t == sorted(t, reverse=True) for t in tails))
+    return [*lines, statement(SHORTER, "decrease (the printed 20, 4, 4, 7 do not)", shown, shorter), later]
+
+
+def fig6(bench: Bench) -> Finding:
+    """Fig. 6: the adjusting parameter k on MNIST."""
+    factors = bench.size((0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9), (0.3, 0.7))
+    ours = [*_ours("MNIST", bench), f"run.rounds={bench.size(50, 2)}"]
+    plans = {f"k = {k:g}": [*ours, f"mechanism.factor={k}"] for k in factors}
+    runs = bench.play(plans)
+    end = {k: runs[f"k = {k:g}"].last()[0] for k in factors}
+    series = Series("ours", list(end), list(end.values()), "both", 0)
+    axis = Axis("test accuracy", percent=True, range=(0.0, 1.0))
+    chart = Chart("adpfl-fig6", "A-DPFL, Fig. 6: k", "Accuracy at the end.", Axis("k"), axis, (series,), (BY_CHANCE,))
+    return Finding(falling(end), (chart,))
+
+
+def falling(end: Mapping[float, float]) -> tuple[Line, Line]:
+    """Judges both halves of what is said of k: accuracy falls as it grows, and faster from 0.7 on than up to there."""
+    path, (printed, faster) = list(end.values()), ("decreases", "speeds up significantly beyond 0.7")
+    shown = ", ".join(f"k = {k:g}: {100 * value:.1f} %" for k, value in end.items())
+    why = "the run ends before the noise is first lowered, so k has no effect yet" if len(set(path)) == 1 else ""
+    first = statement(FALLS, printed, shown, path == sorted(path, reverse=True) and not why, why)
+    if max(end) <= 0.7:
+        return first, left_out(FASTER, faster)
+    before, after = ((end[a] - end[b]) / (b - a) for a, b in ((min(end), 0.7), (0.7, max(end))))
+    told = f"falls by {10 * before:.2f} points for each 0.1 of k up to 0.7, by {10 * after:.2f} beyond"
+    return first, statement(FASTER, faster, told, after > max(before, 0.0), why)
+
+
+def _rounds(name: str, bench: Bench) -> int:
+    return bench.size(50, {"MNIST": 8, "CIFAR-10": 3}[name])
+
+
+def _scene(name: str, bench: Bench) -> list[str]:
+    return [*COMMON, *DATA[name], f"run.rounds={_rounds(name, bench)}"]
+
+
+def _ours(name: str, bench: Bench) -> list[str]:
+    return [*_scene(name, bench), *SKEWED, *PRIVATE, CLIP[name]]
+
+
+def _four(name: str, bench: Bench) -> dict[str, list[str]]:
+    scene = [*_scene(name, bench), *SKEWED]
+    central = ["mechanism.name=dp_fedavg", "mechanism.noise_multiplier=1.0", CLIP[name]]
+    return {
+        "no privacy": [*scene, "mechanism.name=fedavg"],
+        "A-DPFL": _ours(name, bench),
+        "CL-FL": [*scene, *central],
+        "DPFL": [*_ours(name, bench), "mechanism.threshold=-1.0", "mechanism.selection=uniform"],
+    }
+
+
+def _curves(key: str, title: str, runs: dict[str, Runs], rules: tuple[Rule, ...] = ()) -> Chart:
+    series = tuple(found.series(name, color) for color, (name, found) in enumerate(runs.items()))
+    axis = Axis("test accuracy", percent=True, range=(0.0, 1.0))
+    return Chart(key, title, "Ours, as printed.", Axis("round"), axis, series, (*rules, BY_CHANCE))
+
+
+def _experiment(
+    id_: str,
+    place: str,
+    title: str,
+    find: Callable[[Bench], Finding],
+    *more: str,
+    shorter: str = "one seed, 8 (CIFAR-10: 3) of 50 rounds",
+) -> Experiment:
+    doubt = "how many take part, how long they train and α are not stated, and decide how fast it learns"
+    return Experiment(id_, A_DPFL, place, title, find, choices=(*SHARED, *more), doubt=doubt, shorter=shorter)
+
+
+EXPERIMENTS = (
+    _experiment(
+        "adpfl-fig4",
+        "Fig. 4, §6.2",
+        "Accuracy of four algorithms",
+        fig4,
+        *RIVALS,
+        shorter="MNIST alone, one seed, 2 of 50 rounds",
+    ),
+    _experiment("adpfl-table2", "Table 2, §6.3", "Skewed labels and IID", table2),
+    _experiment("adpfl-fig5", "Fig. 5, §6.4.1", "Noise scale by round", fig5),
+    _experiment("adpfl-fig6", "Fig. 6, §6.4.2", "The adjusting parameter k", fig6, shorter="one seed, 2 of 50 rounds"),
+)

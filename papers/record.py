@@ -1,0 +1,89 @@
+"""Findings kept on disk, one JSON file an experiment, so that a page can be made of them whenever they were found."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from papers.bench import Bench
+from papers.experiment import Experiment
+from papers.line import Line, Status
+from sordino._version import __version__
+from sordino.report import static
+
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One experiment, as it was run."""
+
+    id: str
+    scale: str
+    """`full`, `quick` or `exact`."""
+    seeds: int
+    seconds: float | None
+    """Of the command that wrote it, where runs that were there before take none; None where nobody noted them."""
+    version: str
+    lines: tuple[Line, ...]
+    remarks: tuple[str, ...]
+    pictures: tuple[tuple[str, str], ...]
+    """File name (without its ending) and title."""
+    short: tuple[str, ...] = ()
+    """Data sets that were left quick where the others are full."""
+
+    def tally(self) -> str:
+        """Returns how many lines have which status."""
+        counts = Counter(line.status for line in self.lines)
+        return ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the record as plain data."""
+        return asdict(self)
+
+
+def run(experiment: Experiment, bench: Bench, out: Path) -> Record:
+    """Runs an experiment, draws its pictures, and writes the record."""
+    began, bench = time.perf_counter(), bench.on(experiment.data)
+    found = experiment.find(bench)
+    for chart in found.charts:
+        static.save(chart, out / "pictures")
+    record = Record(
+        experiment.id,
+        experiment.kind if experiment.kind == "exact" else bench.size("full", "quick"),
+        bench.repeats,
+        time.perf_counter() - began,
+        __version__,
+        tuple(experiment.explained(line, bench.quick) for line in found.lines),
+        found.remarks,
+        tuple((chart.key, chart.title) for chart in found.charts),
+        found.short,
+    )
+    write(out, record)
+    return record
+
+
+def write(folder: Path, record: Record) -> None:
+    """Keeps a record in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(record.to_json(), indent=2, ensure_ascii=False)
+    (folder / f"{record.id}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def kept(folder: Path, ids: Iterable[str]) -> dict[str, Record]:
+    """Returns what a folder keeps of some experiments, in their order."""
+    return {id_: read(folder / f"{id_}.json") for id_ in ids if (folder / f"{id_}.json").exists()}
+
+
+def read(path: Path) -> Record:
+    """Reads a record back."""
+    fields = json.loads(path.read_text())
+    lines = tuple(Line(**line) for line in fields.pop("lines"))
+    pictures = tuple((key, title) for key, title in fields.pop("pictures"))
+    remarks, short = tuple(fields.pop("remarks")), tuple(fields.pop("short", ()))
+    return Record(**fields, lines=lines, pictures=pictures, remarks=remarks, short=short)

@@ -1,0 +1,1 @@
+"""Accountants that compose the privacy loss of events, filters for adaptive releases, and calibration."""

@@ -1,0 +1,137 @@
+"""One release as the books hold it, and how it is written to a row of the chain and read back."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sordino.account.accountants.accountant import epsilon
+from sordino.account.accountants.exact import separation
+from sordino.account.accountants.history import flatten
+from sordino.account.ledger.cohort import Cohort
+from sordino.account.ledger.hash_chain import Row
+from sordino.errors import LedgerError
+from sordino.events import Charge, Guarantee, decode, encode
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One release: as reserved, and after settlement as it really was."""
+
+    seq: int
+    run: str
+    round_: int
+    participants: Cohort
+    excluded: Cohort
+    charges: tuple[Charge, ...]
+    repeatable: bool = False
+    fingerprint: str = ""
+    time: str = ""
+    costs: tuple[float | None, ...] = ()
+    """ε of each charge alone, at the ledger's δ (None when infinite)."""
+    settled: bool = False
+    digest: str = ""
+
+    def same_release(self, other: Entry) -> bool:
+        """Returns whether both describe the same bits: the same run, round, clients, charges, seed and data."""
+        return (self.run, self.round_, self.fingerprint, self.charges) == (
+            other.run,
+            other.round_,
+            other.fingerprint,
+            other.charges,
+        ) and (self.participants.pack(), self.excluded.pack()) == (other.participants.pack(), other.excluded.pack())
+
+
+def reserve_row(seq: int, entry: Entry, delta: float) -> Row:
+    """Returns the row that reserves an entry."""
+    body = {
+        "run": entry.run,
+        "round": entry.round_,
+        "charges": records(entry.charges),
+        "delta": delta,
+        "costs": costs_of(entry.charges, delta),
+        "repeatable": entry.repeatable,
+        "fingerprint": entry.fingerprint,
+        "time": now(),
+    }
+    return Row(seq, "reserve", canonical(body), entry.participants.pack(), entry.excluded.pack())
+
+
+def read_reserve(row: Row, population: int) -> Entry:
+    """Inverts `reserve_row`."""
+    body = json.loads(row.body)
+    return Entry(
+        seq=row.seq,
+        run=body["run"],
+        round_=body["round"],
+        participants=Cohort.unpack(row.cohort or b"", population),
+        excluded=Cohort.unpack(row.excluded or b"", population),
+        charges=tuple(map(charge_of, body["charges"])),
+        repeatable=body["repeatable"],
+        fingerprint=body["fingerprint"],
+        time=body["time"],
+        costs=tuple(body["costs"]),
+    )
+
+
+def settle_row(seq: int, reservation: int, charges: Sequence[Charge], senders: Cohort | None, digest: str) -> Row:
+    """Returns the row that settles a reservation."""
+    body = {"reservation": reservation, "charges": records(charges), "digest": digest, "time": now()}
+    return Row(seq, "settle", canonical(body), None if senders is None else senders.pack())
+
+
+def costs_of(charges: Sequence[Charge], delta: float) -> list[float | None]:
+    """Returns ε of each charge alone, None when it is infinite.
+
+    Priced by the closed form for plain Gaussians and by Rényi divergences otherwise: these are cheap enough to be asked
+    in every round, and give the same digits on every machine.
+    """
+    return [_cost_of(charge, delta) for charge in charges]
+
+
+def _cost_of(charge: Charge, delta: float) -> float | None:
+    accountant = "rdp" if separation(flatten(charge.event)) is None else "exact"
+    cost = epsilon(charge.event, delta, accountant, charge.guarantee.adjacency)
+    return cost if math.isfinite(cost) else None
+
+
+def normal(charges: Sequence[Charge]) -> tuple[Charge, ...]:
+    """Returns the charges as they will be read back, so that comparing and hashing them is safe."""
+    for charge in charges:
+        if charge.payers not in ("participants", "eligible"):
+            raise LedgerError(f"payers {charge.payers!r} is unknown: choose 'participants' or 'eligible'")
+    return tuple(map(charge_of, json.loads(canonical(records(charges)))))
+
+
+def records(charges: Sequence[Charge]) -> list[dict[str, Any]]:
+    """Returns the charges as plain JSON."""
+    return [
+        {
+            "unit": charge.guarantee.unit,
+            "observer": charge.guarantee.observer,
+            "adjacency": charge.guarantee.adjacency,
+            "payers": charge.payers,
+            "event": encode(charge.event),
+        }
+        for charge in charges
+    ]
+
+
+def charge_of(record: Mapping[str, Any]) -> Charge:
+    """Inverts one of `records`."""
+    guarantee = Guarantee(record["unit"], record["observer"], record["adjacency"])
+    return Charge(guarantee, decode(record["event"]), record["payers"])
+
+
+def canonical(value: Any) -> str:
+    """Returns JSON with one spelling, so that a hash of it means something."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def now() -> str:
+    """Returns the time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

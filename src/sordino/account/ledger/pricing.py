@@ -1,0 +1,183 @@
+"""What the clients of one book have spent, all at once: few different histories tightly, many of them by their sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sordino.account.accountants import exact as gaussian
+from sordino.account.accountants import rdp, renyi
+from sordino.account.accountants.accountant import Curve, epsilon, price, require_delta
+from sordino.account.accountants.filter import Filter
+from sordino.account.accountants.history import flatten, key
+from sordino.account.ledger.budget import Headroom, divide
+from sordino.events import DpEvent
+from sordino.types import BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    from sordino.account.ledger.book import Book
+
+_FEW = 48
+"""Up to so many different histories go through the (slower) tight accountant one by one."""
+_SEVERAL = 4096
+"""Up to so many different histories are looked at one by one when it is cheap to tell whether they fit a budget."""
+_AT_ONCE = 8
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class Prices:
+    """ε of every client, and how it was computed."""
+
+    epsilon: FloatArray
+    accountant: str
+    note: str = ""
+    summed: bool = False
+    """Whether all histories were priced together, by their sums."""
+
+
+def prices(book: Book, delta: float, accountant: str = "pld", extra: DpEvent | None = None) -> Prices:
+    """Returns ε of every client at δ, as if each had also paid for `extra`.
+
+    Formal guarantees: every number is an upper bound; `accountant` names who computed it. Few different histories are
+    priced one by one with the accountant asked for; many plain Gaussians by their exact sum, and many others by Rényi
+    sums.
+    """
+    require_delta(delta)
+    _, first, inverse = np.unique(book.keys, return_index=True, return_inverse=True)
+    if len(first) > _FEW and accountant in ("pld", "exact") and book.plain(extra):
+        return Prices(_gaussian_sums(book, delta, extra), "exact", summed=True)
+    if len(first) > _FEW and accountant in ("pld", "rdp"):
+        note = "" if accountant == "rdp" else f"shown by rdp: {len(first)} different histories are too many for pld"
+        return Prices(_renyi_sums(book, delta, extra), "rdp", note, summed=True)
+    histories = book.histories(first.astype(np.int64))
+    if extra is not None:
+        histories = [history + flatten(extra) for history in histories]
+    numbers = np.array([epsilon(history, delta, accountant, book.guarantee.adjacency) for history in histories])
+    dearest = price(histories[int(np.argmax(numbers))], accountant, book.guarantee.adjacency)
+    return Prices(numbers[inverse], dearest.accountant, dearest.note)
+
+
+def ceiling(book: Book, delta: float, accountant: str = "pld") -> tuple[int, Curve]:
+    """Returns the client that paid most at δ, and a curve that bounds every client's, at every δ.
+
+    One client's curve does so when its history contains everybody else's (and always for plain Gaussians, whose curves
+    never cross). Otherwise the curve is the upper envelope of all maximal histories.
+    """
+    found, adjacency = prices(book, delta, accountant), book.guarantee.adjacency
+    client = int(np.argmax(found.epsilon))
+    if book.plain() or np.isinf(found.epsilon[client]) or (found.summed and _contains_all(book, client)):
+        return client, price(book.histories(np.array([client]))[0], accountant, adjacency)
+    if found.summed:
+        return client, _envelope(book, found.note)
+    curves = [price(one, accountant, adjacency) for one in _maximal([group.history for group in book.groups()])]
+    return client, curves[0] if len(curves) == 1 else _highest(curves)
+
+
+def affords(
+    book: Book, event: DpEvent, limits: FloatArray, delta: float, accountant: str, headroom: Headroom
+) -> BoolArray:
+    """Returns which clients keep within their limit if they also pay for `event`.
+
+    Clients that differ only in how often they paid for this same event share one question to the accountant, so that a
+    steady schedule is decided tightly however many different counts there are.
+    """
+    cases = book.keys ^ (limits.view(np.uint64) * _ODD)
+    _, first, inverse = np.unique(cases, return_index=True, return_inverse=True)
+    examples, adjacency = first.astype(np.int64), book.guarantee.adjacency
+    if len(first) <= _SEVERAL:
+        histories, step = book.histories(examples), flatten(event)
+        if len({key(divide(history, step)[0]) for history in histories}) <= _FEW:
+            pairs = zip(histories, limits[examples], strict=True)
+            answers = [headroom.fits(h, event, float(limit), delta, accountant, adjacency) for h, limit in pairs]
+            return np.array(answers, np.bool_)[inverse]
+    return np.asarray(prices(book, delta, accountant, event).epsilon <= limits, dtype=np.bool_)
+
+
+def admitted(book: Book, chosen: Filter, limits: FloatArray, event: DpEvent | None = None) -> BoolArray:
+    """Returns which clients the filter, lowered to each one's limit, admits, if they also pay for `event`."""
+    adjacency, events = book.guarantee.adjacency, book.events(event)
+    if not events:
+        return np.ones(book.population, np.bool_)
+    spent = book.sums({kind: np.array([chosen.cost(kind, adjacency)]) for kind in events}, event)[0]
+    distinct, inverse = np.unique(np.minimum(limits, chosen.epsilon), return_inverse=True)
+    capacity = np.array([chosen.lowered(float(limit)).capacity for limit in distinct])[inverse]
+    return np.asarray(spent <= capacity * (1 + 1e-12), dtype=np.bool_)
+
+
+def _gaussian_sums(book: Book, delta: float, extra: DpEvent | None) -> FloatArray:
+    costs = {event: np.array([(gaussian.separation(flatten(event)) or 0.0) ** 2]) for event in book.events(extra)}
+    return gaussian.epsilons_of(np.sqrt(np.maximum(book.sums(costs, extra)[0], 0.0)), delta)
+
+
+def _renyi_sums(book: Book, delta: float, extra: DpEvent | None) -> FloatArray:
+    costs = _renyi_costs(book, extra)
+    unbounded = {event: np.array([float(np.isinf(cost).any())]) for event, cost in costs.items()}
+    # An infinite cost would poison the sums of clients that were left out of it: it is marked apart.
+    costs = {event: np.where(np.isinf(cost), 0.0, cost) for event, cost in costs.items()}
+    best = np.full(book.population, np.inf)
+    for part in _parts(len(renyi.MODERN_ORDERS)):
+        orders = renyi.MODERN_ORDERS[part, None]
+        total = np.maximum(book.sums({event: cost[part] for event, cost in costs.items()}, extra), 0.0)
+        converted = total + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
+        np.minimum(best, converted.min(axis=0), out=best)
+    best[book.sums({event: np.ones(1) for event in costs}, extra)[0] < 0.5] = 0.0
+    best[book.sums(unbounded, extra)[0] > 0.5] = np.inf
+    return np.asarray(np.maximum(best, 0.0), dtype=np.float64)
+
+
+def _renyi_costs(book: Book, extra: DpEvent | None) -> dict[DpEvent, FloatArray]:
+    orders, adjacency = renyi.MODERN_ORDERS, book.guarantee.adjacency
+    return {event: rdp.divergence(flatten(event), orders, adjacency) for event in book.events(extra)}
+
+
+def _contains_all(book: Book, client: int) -> bool:
+    """Returns whether this client paid for every kind of event at least as often as everybody."""
+    events = sorted(book.events(), key=str)
+    for part in _parts(len(events)):
+        marks = {event: np.array([float(event == kind) for kind in events[part]]) for event in events}
+        counts = book.sums(marks)
+        if np.any(counts.max(axis=1) > counts[:, client] + 0.5):
+            return False
+    return True
+
+
+def _envelope(book: Book, note: str) -> Curve:
+    """Returns the curve of the highest Rényi cost at each order: nobody's is above it."""
+    orders, costs = renyi.MODERN_ORDERS, _renyi_costs(book, None)
+    sums = [book.sums({event: cost[part] for event, cost in costs.items()}) for part in _parts(len(orders))]
+    highest = np.concatenate([part.max(axis=1) for part in sums])
+    return Curve(
+        "rdp",
+        lambda delta: renyi.epsilon_modern(orders, highest, delta),
+        lambda epsilon: renyi.delta_modern(orders, highest, epsilon),
+        note,
+    )
+
+
+def _parts(length: int) -> Iterator[slice]:
+    # A few rows at a time: a matrix of all orders by a million clients would not fit.
+    return (slice(start, start + _AT_ONCE) for start in range(0, length, _AT_ONCE))
+
+
+def _maximal(histories: Sequence[Mapping[DpEvent, int]]) -> list[Mapping[DpEvent, int]]:
+    """Returns the histories that no other one contains."""
+
+    def contained(small: Mapping[DpEvent, int], large: Mapping[DpEvent, int]) -> bool:
+        return all(large.get(event, 0) >= count for event, count in small.items())
+
+    return [one for one in histories if not any(one is not other and contained(one, other) for other in histories)]
+
+
+def _highest(curves: Sequence[Curve]) -> Curve:
+    """Returns the upper envelope of several curves."""
+    return Curve(
+        " and ".join(sorted({curve.accountant for curve in curves})),
+        lambda delta: max(curve.epsilon(delta) for curve in curves),
+        lambda epsilon: max(curve.delta(epsilon) for curve in curves),
+        "; ".join(sorted({curve.note for curve in curves} - {""})),
+        "; ".join(sorted({curve.reason for curve in curves if curve.reason})) or None,
+    )

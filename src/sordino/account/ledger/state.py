@@ -1,0 +1,120 @@
+"""What the rows of a ledger add up to, kept in memory: releases, books, participations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from sordino.account.ledger.book import Book
+from sordino.account.ledger.cohort import Cohort
+from sordino.account.ledger.coverage import payments
+from sordino.account.ledger.entry import Entry, charge_of, read_reserve
+from sordino.account.ledger.hash_chain import Row
+from sordino.events import Guarantee
+from sordino.types import BoolArray
+
+
+class State:
+    """Replays rows in order. The ledger owns it and decides what may be written."""
+
+    def __init__(self, population: int) -> None:
+        self.population = population
+        self.entries: dict[int, Entry] = {}
+        """Releases as they count: settled ones as they really were."""
+        self.reserved: dict[int, Entry] = {}
+        """The same releases as they were reserved."""
+        self.participations = np.zeros(population, np.int64)
+        self.seen = -1
+        self._by_round: dict[tuple[str, int], list[int]] = {}
+        self._charged: dict[Guarantee, None] = {}
+        self._books: dict[Guarantee, Book] = {}
+
+    @property
+    def guarantees(self) -> list[Guarantee]:
+        """All kinds of promise that were ever charged, in order."""
+        return list(self._charged)
+
+    def replay(self, row: Row) -> None:
+        """Takes one more row into account."""
+        if row.kind == "reserve":
+            entry = read_reserve(row, self.population)
+            self.reserved[row.seq] = entry
+            self._by_round.setdefault((entry.run, entry.round_), []).append(row.seq)
+            self._enter(entry)
+        elif row.kind == "settle":
+            body = json.loads(row.body)
+            quoted = self.reserved[body["reservation"]]
+            self._withdraw(self.entries[quoted.seq])
+            sent = quoted.participants if row.cohort is None else Cohort.unpack(row.cohort, self.population)
+            charges = tuple(map(charge_of, body["charges"]))
+            self._enter(replace(quoted, participants=sent, charges=charges, settled=True, digest=body["digest"]))
+        self.seen = row.seq
+
+    def repeated(self, entry: Entry) -> int | None:
+        """Returns the reservation of the very same repeatable release, if there is one."""
+        for seq in self._by_round.get((entry.run, entry.round_), []):
+            if self.reserved[seq].repeatable and self.reserved[seq].same_release(entry):
+                return seq
+        return None
+
+    @contextmanager
+    def set_aside(self, run: str, round_: int, fingerprint: str) -> Iterator[None]:
+        """Forgets, inside the block, a repeatable release that is about to be played again.
+
+        Who may take part is then decided as it was the first time. Reserving the same release again charges nothing;
+        another one in its place is charged beside it, as always.
+        """
+        aside = [
+            self.entries.pop(seq)
+            for seq in self._by_round.get((run, round_), [])
+            if self.reserved[seq].repeatable and self.reserved[seq].fingerprint == fingerprint
+        ]
+        for entry in aside:
+            self._withdraw(entry)
+        try:
+            yield
+        finally:
+            for entry in aside:
+                self._enter(entry)
+            self.entries = dict(sorted(self.entries.items()))
+
+    def book(self, guarantee: Guarantee) -> Book:
+        """Returns the book of one guarantee: everything charged to it, or to a promise from which it follows."""
+        if guarantee not in self._books:
+            self._books[guarantee] = Book(guarantee, self.population)
+            for entry in self.entries.values():
+                self._pay(self._books[guarantee], entry)
+        return self._books[guarantee]
+
+    def unpromised(self, guarantee: Guarantee) -> tuple[BoolArray, str]:
+        """Returns which clients took part in releases that promised nothing of this kind, and which runs made them."""
+        clients, runs = np.zeros(self.population, np.bool_), dict[str, None]()
+        for entry in self.entries.values():
+            if payments(entry, guarantee) is None:
+                clients[entry.participants.ids()] = True
+                runs[entry.run] = None
+        words = f"promised nothing to a {guarantee.unit} against the {guarantee.observer} ({guarantee.adjacency})"
+        return clients, f"run {', '.join(runs)} {words}" if runs else ""
+
+    def _enter(self, entry: Entry) -> None:
+        self.entries[entry.seq] = entry
+        self._charged |= dict.fromkeys(charge.guarantee for charge in entry.charges)
+        for book in self._books.values():
+            self._pay(book, entry)
+        if entry.charges:
+            self.participations[entry.participants.ids()] += 1
+
+    def _withdraw(self, entry: Entry) -> None:
+        for book in self._books.values():
+            book.remove(entry.seq)
+        if entry.charges:
+            self.participations[entry.participants.ids()] -= 1
+
+    @staticmethod
+    def _pay(book: Book, entry: Entry) -> None:
+        for payment in payments(entry, book.guarantee) or []:
+            book.add(entry.seq, payment)

@@ -1,0 +1,1 @@
+"""The client's side of a round: accept terms, train, bound, shield, reveal."""

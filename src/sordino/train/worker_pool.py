@@ -1,0 +1,121 @@
+"""Shares the chunks of a cohort out over processes of one core each.
+
+Processes, because threads that share Python's lock hand it over at every tensor operation, and threads inside an
+operation wait for each other at its end: both cost more than the small operations of local training themselves.
+
+**Formal guarantees**: a chunk is computed by one core wherever it is computed, so its result does not depend on
+whether, or when, mates are there: not in its last bit.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import torch
+
+from sordino.train.worker import Job, Mate, keep_freed_memory
+
+Company = Literal["alone", "when it pays", "always"]
+"""Whether to ask mates for help."""
+
+Work = Callable[..., Any]
+
+_PAYS_AFTER, _PAYS_FROM = 1.0, 0.004
+"""Seconds of work before mates are started at all (which costs as much), and in one call before they are asked."""
+
+
+@dataclass
+class Worked:
+    """How long this process has computed so far, for whichever trainer."""
+
+    seconds: float = 0.0
+
+
+_WORKED = Worked()
+
+
+class Crew:
+    """This process and its mates."""
+
+    def __init__(self, company: Company) -> None:
+        self._company = company
+        self._pickled: dict[int, tuple[Work, bytes | None]] = {}
+        self._last: dict[int, float] = {}
+        keep_freed_memory()
+
+    def each(self, work: Work, jobs: Sequence[Job]) -> list[Any]:
+        """Returns `[work(*job) for job in jobs]`; jobs should cost about the same.
+
+        **Edge cases**: results may lie in memory that the next call overwrites.
+        """
+        cores()
+        began = time.perf_counter()
+        pickled = self._portable(work) if len(jobs) > 1 else None
+        mates = self._mates(work) if pickled is not None else []
+        everyone = len(mates) + 1
+        for place, mate in enumerate(mates):
+            mate.ask(pickled or b"", jobs[place::everyone])
+        results: list[Any] = [None] * len(jobs)
+        results[len(mates) :: everyone] = _alone(work, jobs[len(mates) :: everyone])
+        for place, mate in enumerate(mates):
+            found = mate.receive()
+            if found is None:
+                self._pickled[id(work)] = work, None
+                found = _alone(work, jobs[place::everyone])
+            results[place::everyone] = found
+        self._last[id(work)] = (time.perf_counter() - began) * everyone
+        _WORKED.seconds += self._last[id(work)]
+        return results
+
+    def _mates(self, work: Work) -> list[Mate]:
+        """Returns the mates to ask now."""
+        if self._company == "always":
+            return [mate for mate in _all_mates() if mate.ready(patience=60)]
+        if self._company == "alone" or _WORKED.seconds < _PAYS_AFTER or self._last.get(id(work), 0.0) < _PAYS_FROM:
+            return []
+        return [mate for mate in _all_mates() if mate.ready()]
+
+    def _portable(self, work: Work) -> bytes | None:
+        """Returns the work as a mate can load it, or None where it cannot."""
+        if self._company == "alone" or not hasattr(os, "memfd_create"):
+            return None
+        if id(work) not in self._pickled:
+            try:
+                self._pickled[id(work)] = work, pickle.dumps(work)
+            except Exception:  # pickle raises whatever an object's own reduction raises
+                self._pickled[id(work)] = work, None
+        return self._pickled[id(work)][1]
+
+
+def _alone(work: Work, jobs: Sequence[Job]) -> list[Any]:
+    if torch.get_num_threads() > 1:
+        torch.set_num_threads(1)
+    return [work(*job) for job in jobs]
+
+
+@cache
+def cores() -> int:
+    """Returns how many cores PyTorch would use by itself, and leaves it one: the others are for mates.
+
+    For good, not only while we work: its threads go on spinning after each operation that they shared, and so would
+    keep a core from a mate.
+    """
+    count = min(torch.get_num_threads(), os.cpu_count() or 1)
+    torch.set_num_threads(1)
+    return count
+
+
+@cache
+def _all_mates() -> list[Mate]:
+    """Starts one mate for each core besides ours."""
+    mates = [Mate() for _ in range(cores() - 1)]
+    for mate in mates:
+        atexit.register(mate.dismiss)
+    return mates

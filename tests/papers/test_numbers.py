@@ -1,0 +1,71 @@
+"""What needs no training is exact, to the digits that are printed."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from papers.bench import Bench
+from papers.catalogue import EXPERIMENTS
+
+from papers import baek_accounting, fed_cad, xue, yuan
+
+
+def test_table_2_of_baek_is_equal_but_for_one_last_digit(tmp_path: Path) -> None:
+    lines = EXPERIMENTS["baek-table2"].find(Bench(tmp_path, quick=True)).lines
+    assert len(lines) == 29
+    assert [(line.quantity, line.ours) for line in lines if line.status != "equal"] == [
+        ("ε after 100,000 rounds, 0% dropout", "28.553"),
+        ("ε greater without calibration, 100 rounds, 10% dropout (§VII)", "13 %"),
+        ("ε greater without calibration, 100 rounds, 30% dropout (§VII)", "53 %"),
+    ]
+    assert all(line.status in ("equal", "close") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "rounds", "printed"), [(0.5, 100, 9.1418), (1.0, 100, 1.6118), (1.0, 200, 1.7456)]
+)
+def test_figures_of_baek_print_the_same_accountants_numbers(multiplier: float, rounds: int, printed: float) -> None:
+    assert round(baek_accounting.epsilon(multiplier, rounds), 4) == printed
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "rounds", "printed"),
+    [
+        (0.5, 100, 9.1418),
+        (1.0, 100, 1.6118),
+        (1.5, 100, 0.6731),
+        (2.0, 100, 0.4437),
+        (1.0, 200, 1.7456),
+        (1.5, 200, 0.7421),
+    ],
+)
+def test_orders_in_tenths_up_to_30_give_every_epsilon_of_the_figures(
+    multiplier: float, rounds: int, printed: float
+) -> None:
+    found = baek_accounting.by_tenths(multiplier, rounds)
+    assert printed <= found < printed + 1e-4, "the printed digits, the rest cut off"
+
+
+def test_an_epsilon_that_table_2s_orders_miss_says_which_orders_give_it() -> None:
+    line = baek_accounting.epsilons(100, {2.0: 0.4437})[0]
+    assert (line.ours, line.status) == ("0.3877", "differs") and line.why.endswith("give 0.4437 with digits cut off")
+
+
+def test_the_epsilon_of_fed_cad_does_not_follow_from_its_noise() -> None:
+    line = fed_cad.printed_epsilon(0.3, 30, 2.72)
+    assert line.status == "not reproducible as printed"
+    assert line.ours == "243.63"
+
+
+@pytest.mark.parametrize(("budget", "sigma0", "rounds"), [(0.5, 26, 4), (2.0, 26, 60), (8.0, 10, 100)])
+def test_delta_looks_like_zero_where_xue_says_so(budget: float, sigma0: float, rounds: int) -> None:
+    assert xue.silent(budget, sigma0, rounds).status == "equal"
+
+
+def test_no_number_of_rounds_makes_yuans_amplitude_rise_with_theta_as_table_ii_does() -> None:
+    assert list(yuan.TABLE.values()) == sorted(yuan.TABLE.values())
+    for rounds in range(1, 101):
+        row = [yuan.first_sigma(theta, rounds) for theta in yuan.THETAS]
+        assert all(after <= before * (1 + 1e-12) for before, after in pairwise(row))

@@ -1,0 +1,109 @@
+"""What is said in words is judged by all seeds, and figure by figure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from papers.a_dpfl import COMMON, DATA, _holding, falling
+from papers.baek import little_lost, only_large
+from papers.bench import recipe_of
+from papers.fed_cad import course, for_large_sigma
+from papers.noise import drowned_told
+from papers.xue import ahead
+from papers.yuan_online import shrinks
+
+
+@pytest.mark.parametrize(
+    ("plans", "shown", "status"),
+    [
+        ([[30, 27, 24], [30, 26]], "30 → 25.0, falls in 2 of 2 seeds", "equal"),
+        ([[30, 27, 24], [30, 30]], "30 → 27.0, falls in 1 of 2 seeds", "differs"),
+        ([[30, 24, 26]], "30 → 26.0, falls in 0 of 1 seeds", "differs"),
+    ],
+)
+def test_refinement_is_judged_by_every_seed(plans: list[list[float]], shown: str, status: str) -> None:
+    line = shrinks("ϑ = 1.05", plans)
+    assert (line.ours, line.status, line.why) == (shown, status, "")
+
+
+def test_only_what_was_never_refined_is_told_so() -> None:
+    assert "nothing is refined" in shrinks("ϑ = 0.9", [[30, 30], [30, 30]]).why
+
+
+def test_a_large_loss_is_found_where_it_is_said_to_be_and_nowhere_else() -> None:
+    small = {(1.0, 0.1): 0.0, (1.0, 0.3): 0.019, (1.5, 0.1): -0.01}
+    assert only_large(small | {(1.5, 0.3): 0.02}).status == "equal"
+    assert only_large(small | {(1.5, 0.3): 0.01}).status == "differs"
+    assert only_large(small | {(1.0, 0.3): 0.05, (1.5, 0.3): 0.1}).status == "differs"
+
+
+@pytest.mark.parametrize(
+    ("end", "statuses"),
+    [
+        ({0.3: 0.96, 0.5: 0.95, 0.7: 0.94, 0.9: 0.80}, ("equal", "equal")),
+        ({0.3: 0.96, 0.5: 0.90, 0.7: 0.84, 0.9: 0.80}, ("equal", "differs")),
+        ({0.3: 0.90, 0.5: 0.95, 0.7: 0.94, 0.9: 0.80}, ("differs", "equal")),
+        ({0.3: 0.90, 0.5: 0.92, 0.7: 0.94, 0.9: 0.95}, ("differs", "differs")),
+        ({0.3: 0.96, 0.7: 0.94}, ("equal", "not run")),
+        ({0.3: 0.1, 0.7: 0.1}, ("differs", "not run")),
+        ({0.3: 0.1, 0.7: 0.1, 0.9: 0.1}, ("differs", "differs")),
+    ],
+)
+def test_both_halves_of_what_is_said_of_k_are_judged(end: dict[float, float], statuses: tuple[str, str]) -> None:
+    assert tuple(line.status for line in falling(end)) == statuses
+
+
+@pytest.mark.parametrize(
+    ("held", "statuses"),
+    [
+        ([[8], [8]], ["not run"] * 6),
+        ([[20, 5, 4, 2], [20, 4, 3, 1]], ["equal", "equal", "equal", "not run", "equal", "not run"]),
+        ([[20, 5, 4, 2], [20, 3, 4, 1]], ["equal", "equal", "equal", "not run", "differs", "not run"]),
+        ([[32, 7, 11]], ["differs", "differs", "differs", "not run", "differs", "not run"]),
+        ([[2, 9, 1]], ["differs", "differs", "not run", "not run", "differs", "not run"]),
+        ([[50]], ["differs", "not run", "not run", "not run", "differs", "not run"]),
+        ([[20, 4, 4, 7, 5, 3, 1]], ["equal", "equal", "equal", "equal", "differs", "equal"]),
+        ([[20, 4, 4, 7, 8, 1]], ["equal", "equal", "equal", "equal", "differs", "differs"]),
+    ],
+)
+def test_holding_times_are_judged_as_far_as_runs_go(held: list[list[int]], statuses: list[str]) -> None:
+    assert [line.status for line in _holding(held)] == statuses
+
+
+def test_a_lossless_noise_is_no_more_costly_than_the_printed_one() -> None:
+    end = {"no noise": 0.97, "z = 0.5": 0.96, "z = 1": 0.93, "z = 1.5": 0.91, "z = 2": 0.3}
+    assert little_lost(end).status == "equal"
+    told = little_lost(end | {"z = 1.5": 0.90})
+    assert (told.status, told.ours) == ("differs", "z = 0.5: 1.00 points, z = 1: 4.00 points, z = 1.5: 7.00 points")
+
+
+@pytest.mark.parametrize(("divided", "status"), [(0.6, "differs"), (0.8, "equal")])
+def test_the_mechanism_is_best_if_one_reading_of_it_is(divided: float, status: str) -> None:
+    assert ahead(0.3, 0.1, divided, 0.7).status == status
+
+
+@pytest.mark.parametrize(
+    ("mean", "status"),
+    [
+        ([1.0, 5.0, 4.0, 3.5, 3.4, 3.4], "equal"),
+        ([1.0, 2.0, 3.0, 5.0, 4.0, 3.4], "differs"),
+        ([5.0, 4.0, 3.0, 2.0, 2.0, 2.0], "differs"),
+        ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "differs"),
+    ],
+)
+def test_distances_rise_rapidly_and_then_fall(mean: list[float], status: str) -> None:
+    assert course("course", range(2, 8), mean).status == status
+
+
+@pytest.mark.parametrize(("sigma", "uploads"), [(0.3, 3), (0.5, 3), (0.3, 6)])
+def test_the_approximation_for_large_noise_is_that_of_the_best_order(sigma: float, uploads: int) -> None:
+    orders = np.linspace(1.01, 400, 400_000)
+    costs = uploads * 0.01 * orders / (2 * sigma**2) + np.log(1e5) / (orders - 1)
+    assert for_large_sigma(sigma, uploads) == pytest.approx(costs.min(), rel=1e-4)
+
+
+@pytest.mark.parametrize(("multiplier", "told"), [(1.0, "has norm 30, and an update 4 at most"), (0.1, "")])
+def test_central_noise_is_told_where_it_is_longer_than_an_update(multiplier: float, told: str) -> None:
+    settings = ["mechanism.name=dp_fedavg", f"mechanism.noise_multiplier={multiplier}", "mechanism.clip_norm=4.0"]
+    told_here = drowned_told(recipe_of([*COMMON, *DATA["MNIST"], *settings]))
+    assert told_here.endswith(told) and bool(told_here) == bool(told)
