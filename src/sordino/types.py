@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import numpy as np
@@ -16,3 +17,13 @@ Mode = Literal["certified", "faithful"]
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+Words = NDArray[np.uint64]
+
+
+def whole_part(share: float, clients: int) -> int:
+    """Returns a share of so many clients in whole clients, whatever floats say.
+
+    >>> whole_part(0.29, 100), int(0.29 * 100)
+    (29, 28)
+    """
+    return math.floor(round(share * clients, 9))

@@ -12,11 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.types import IntArray
+from sordino.random.float_draws import More
+from sordino.types import IntArray, Words
 
 Bits = Callable[[int], bytes]
 """A source of so many independent, uniform random bytes."""
@@ -29,7 +31,7 @@ _PREFIX = 16
 
 
 @dataclass(frozen=True)
-class Poisson:
+class PoissonLaw:
     """Counts of mean λ."""
 
     mean: Fraction
@@ -46,7 +48,7 @@ class Poisson:
 
 
 @dataclass(frozen=True)
-class Binomial:
+class BinomialLaw:
     """How many of `highest` coins show heads, each with probability `chance` (strictly between 0 and 1)."""
 
     highest: int
@@ -63,7 +65,7 @@ class Binomial:
         return (self.highest - k) * heads, (k + 1) * (self.chance.denominator - heads)
 
 
-Law = Poisson | Binomial
+Law = PoissonLaw | BinomialLaw
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def _resolve(law: Law, word: int, bits: Bits) -> int:
             return part.first + most
 
 
-class Table:
+class InversionTable:
     """A law, ready to be sampled in bulk.
 
     The first 16 bits of a uniform number mostly decide the sample by one look-up; where they do not, 48 more bits are
@@ -161,6 +163,19 @@ class Table:
         """Returns how many values of the distribution function each U exceeds: certainly, and at most."""
         return np.searchsorted(self._barely, words, "left"), np.searchsorted(self._sure, words, "right")
 
+    def invert(self, words: Words, more: More) -> CountArray:
+        """Returns a sample for each word, the first 64 bits of a uniform number; `more` knows the further bits."""
+        samples: CountArray = self._decided[words >> np.uint64(_WORD - _PREFIX)]
+        rows, columns = np.nonzero(samples < 0)
+        if rows.size:
+            open_ = words[rows, columns]
+            least, most = self._bracket(open_)
+            samples[rows, columns] = least + self._first
+            for i in np.flatnonzero(least != most):
+                row, column = int(rows[i]), int(columns[i])
+                samples[row, column] = _resolve(self.law, int(open_[i]), _following(more, row, column))
+        return samples
+
     def draw(self, count: int, bits: Bits) -> CountArray:
         """Returns independent samples, int32 `[count]`."""
         prefix = np.frombuffer(bits(2 * count), np.uint16)
@@ -176,7 +191,12 @@ class Table:
         return samples
 
 
+def _following(more: More, row: int, column: int) -> Bits:
+    steps = count()
+    return lambda _: more(row, column, next(steps)).to_bytes(_WORD // 8, "little")
+
+
 @lru_cache(maxsize=256)
-def table(law: Law) -> Table:
+def table(law: Law) -> InversionTable:
     """Returns the law's table, made once."""
-    return Table(law)
+    return InversionTable(law)

@@ -1,6 +1,8 @@
 """Where randomness comes from: keyed streams in simulation, the operating system in deployment.
 
-A stream is named by (seed, purpose, round, client) and nothing else, so chunking, ordering and restarts change no draw.
+A stream is named by (run, purpose, round, client) and nothing else, so chunking, ordering and restarts change no draw.
+A run's own name is made from its recipe, its data and what its ledger held before (`runs/run.py`): the same run on a
+fresh ledger repeats to the bit, and two runs on one ledger share no draw.
 The key is a 128-bit hash of that name: two clients can never share a stream by a short seed (a 32-bit seed, which is
 what `torch.Generator` really uses, collides after some 65,000 streams).
 """
@@ -19,6 +21,7 @@ from torch import Tensor
 
 from sordino.random import normals as gaussian
 from sordino.random import threefry
+from sordino.random.keystream import Keys, fresh_key, named_key
 from sordino.types import FloatArray, IntArray
 
 SERVER = -1
@@ -37,6 +40,9 @@ class Randomness(Protocol):
 
     def normals(self, purpose: str, round_: int, clients: IntArray, width: int) -> Tensor:
         """Returns independent N(0, 1) draws, float32 `[clients, width]`; each row has its own stream."""
+
+    def keys(self, purpose: str, round_: int, clients: IntArray) -> Keys:
+        """Returns what the exact noise of each client follows from (`random/noise.py`): a key of its own stream."""
 
     def uniforms(
         self, purpose: str, round_: int, clients: IntArray, sizes: IntArray, turns: IntArray | int = 0
@@ -59,9 +65,9 @@ class Randomness(Protocol):
 
 @dataclass(frozen=True)
 class Streams:
-    """Repeatable streams for simulation: same seed, same run, to the bit."""
+    """Repeatable streams for simulation: same name, same run, to the bit."""
 
-    seed: int
+    seed: int | str
 
     @property
     def simulation(self) -> bool:
@@ -82,6 +88,9 @@ class Streams:
                 row[:] = self._bits(purpose, round_, int(client)).random_raw(len(row))
             gaussian.fill(some, words[: len(some)])
         return torch.from_numpy(out)
+
+    def keys(self, purpose: str, round_: int, clients: IntArray) -> list[bytes]:
+        return [named_key(f"{self.seed}/{purpose}/{round_}/{client}") for client in clients.tolist()]
 
     def uniforms(
         self, purpose: str, round_: int, clients: IntArray, sizes: IntArray, turns: IntArray | int = 0
@@ -114,6 +123,9 @@ class Entropy:
     def normals(self, purpose: str, round_: int, clients: IntArray, width: int) -> Tensor:
         draws = [self.generator(purpose).standard_normal(width, dtype=np.float32) for _ in clients]
         return torch.from_numpy(np.stack(draws) if draws else np.empty((0, width), np.float32))
+
+    def keys(self, purpose: str, round_: int, clients: IntArray) -> list[bytes]:
+        return [fresh_key() for _ in clients]
 
     def uniforms(
         self, purpose: str, round_: int, clients: IntArray, sizes: IntArray, turns: IntArray | int = 0

@@ -7,9 +7,8 @@ never share a stream. **Reference**: Salmon, Moraes, Dror, Shaw (2011), "Paralle
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Words = NDArray[np.uint64]
+from sordino.types import Words
 
 _PARITY = np.uint64(0x1BD11BDAA9FC1A22)
 _ROTATIONS = (16, 42, 12, 31, 16, 32, 24, 21)
