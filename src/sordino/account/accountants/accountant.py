@@ -26,6 +26,7 @@ import numpy as np
 from sordino.account.accountants import exact as gaussian
 from sordino.account.accountants import pld, rdp, renyi
 from sordino.account.accountants.history import History, Key, flatten, key, reason_unbounded
+from sordino.account.accountants.parameters import require_positive
 from sordino.errors import AccountingError, UnknownEvent
 from sordino.events import DpEvent, LaplaceDpEvent, describe
 from sordino.types import Adjacency
@@ -75,7 +76,12 @@ def price(
 def epsilon(
     history: History | DpEvent, delta: float, accountant: str = "pld", adjacency: Adjacency = "add_remove"
 ) -> float:
-    """Returns `price(history, …).epsilon(delta)`; the number is remembered by history, the (large) curve is not."""
+    """Returns `price(history, …).epsilon(delta)`; the number is remembered by history, the (large) curve is not.
+
+    >>> from sordino.events import GaussianDpEvent
+    >>> round(epsilon(GaussianDpEvent(2.0), 1e-5), 4)
+    1.9931
+    """
     return _epsilon(key(flatten(history)), require_delta(delta), _known(accountant), _adjacency(adjacency))
 
 
@@ -101,14 +107,19 @@ def _exact(history: History, adjacency: Adjacency) -> Curve:
         raise UnknownEvent(
             "accountant 'exact' takes plain Gaussians only: use 'pld' or 'rdp' for sampled or other noise"
         )
-    return Curve("exact", lambda delta: gaussian.epsilon_of(mu, delta), lambda epsilon: gaussian.delta_of(mu, epsilon))
+    return Curve(
+        "exact",
+        lambda delta: gaussian.epsilon_of(mu, delta),
+        lambda epsilon: gaussian.delta_of(mu, epsilon),
+        gaussian.note(history),
+    )
 
 
 def _pure(history: History, adjacency: Adjacency) -> Curve:
     if not all(isinstance(event, LaplaceDpEvent) for event in history):
         raise UnknownEvent("accountant 'pure' takes Laplace noise only: use 'pld' or 'rdp' for other noise")
     for event in history:
-        rdp.require_positive("noise_multiplier", event.noise_multiplier)
+        require_positive("noise_multiplier", event.noise_multiplier)
     total = math.fsum(count / event.noise_multiplier for event, count in history.items())
     # Any ε₀-private mechanism is dominated by randomised response (Kairouz, Oh, Viswanath 2015).
     return Curve(
@@ -141,6 +152,7 @@ def _pld(history: History, adjacency: Adjacency) -> Curve:
     if gaussian.separation(history) is not None:
         return _exact(history, adjacency)
     fallback, note = _rdp(history, adjacency), ""
+    history = pld.simplified(history, adjacency)
     if (fewer := pld.fewer(history)) is not history:
         note = f"{len(history)} different events were rounded down to {len(fewer)} levels of noise"
         history = fewer

@@ -1,7 +1,8 @@
 """The exact privacy curve of plain Gaussians: one number μ says it all (Gaussian differential privacy).
 
 Formal guarantees: releases with noise multipliers z_1, z_2, … compose, adaptively in what they ask but with multipliers
-fixed beforehand, to exactly μ-GDP with μ² = Σ 1/z_t². Two Gaussians at distance μ attain it.
+fixed beforehand, to exactly μ-GDP with μ² = Σ 1/z_t². Two Gaussians at distance μ attain it. Integer noise that a
+Gaussian dominates (`account.dominate`) counts as that Gaussian, as an upper bound.
 
 Reference: Balle and Wang (2018), "Improving the Gaussian mechanism", Theorem 8; Dong, Roth, Su (2019), Corollary 3.3.
 """
@@ -15,17 +16,27 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
-from sordino.events import CorrelatedGaussian, DpEvent, GaussianDpEvent
+from sordino.account.accountants import dominate
+from sordino.events import DiscreteGaussian, DpEvent, Skellam
 from sordino.types import FloatArray
 
 _HUGE = 1e300
 
 
 def separation(history: Mapping[DpEvent, int]) -> float | None:
-    """Returns μ = √Σ count/z² of a flattened history, or None when it holds anything but plain Gaussians."""
-    if not all(isinstance(event, GaussianDpEvent | CorrelatedGaussian) for event in history):
-        return None
-    return math.sqrt(math.fsum(count / event.noise_multiplier**2 for event, count in history.items()))
+    """Returns μ = √Σ count/z² of a flattened history, or None when no Gaussian dominates one of its events."""
+    total = []
+    for event, count in history.items():
+        if (mu := dominate.separation(event)) is None:
+            return None
+        total.append(count * mu**2)
+    return math.sqrt(math.fsum(total))
+
+
+def note(history: Mapping[DpEvent, int]) -> str:
+    """Returns a remark when integer noise is priced as the Gaussian that dominates it, else nothing."""
+    kinds = sorted({type(event).__name__ for event in history if isinstance(event, Skellam | DiscreteGaussian)})
+    return f"{' and '.join(kinds)} noise is priced as the Gaussian that dominates it" if kinds else ""
 
 
 def delta_of(mu: float, epsilon: float) -> float:

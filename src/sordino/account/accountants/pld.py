@@ -1,8 +1,8 @@
-"""Privacy loss distributions: the tight numerical accountant, built on dp_accounting's pessimistic grids.
+"""Privacy loss distributions: the tight numerical accountant, on pessimistic grids made from privacy profiles.
 
 Formal guarantees: every grid is rounded pessimistically (connect-the-dots), so the curve is never below the true one.
-Noise multipliers are relative to the sensitivity *under the stated adjacency*; dp_accounting measures `replace` in
-units of one contribution, which is half of that, so multipliers are doubled on the way in.
+Noise multipliers are relative to the sensitivity *under the stated adjacency*. Every event's reading is its profile,
+`profile_of`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections import Counter
 from functools import lru_cache, singledispatch
 
 from dp_accounting.pld import privacy_loss_distribution as grids
-from dp_accounting.privacy_accountant import NeighboringRelation
 
+from sordino.account.accountants import dominate, profile
 from sordino.account.accountants import exact as gaussian
-from sordino.account.accountants.history import History
-from sordino.account.accountants.rdp import require_positive
+from sordino.account.accountants.history import History, flatten
+from sordino.account.accountants.parameters import require_cohort, require_positive
+from sordino.account.accountants.profile import Profile
 from sordino.errors import UnknownEvent
 from sordino.events import (
     CorrelatedGaussian,
@@ -24,6 +25,7 @@ from sordino.events import (
     GaussianDpEvent,
     LaplaceDpEvent,
     PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
     describe,
 )
 from sordino.types import Adjacency
@@ -31,14 +33,6 @@ from sordino.types import Adjacency
 FINEST, COARSEST = 2e-4, 4e-3
 _POINTS = 400_000
 """Grid points that one history may build. Beyond it the grid gets coarser, and beyond COARSEST we refuse (too slow)."""
-
-_RELATION = {
-    "add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
-    "zero_out": NeighboringRelation.REPLACE_SPECIAL,
-    "replace": NeighboringRelation.REPLACE_ONE,
-}
-
-
 _DIFFERENT = 64
 """Different sampled events that one history may compose. Closer noise multipliers are rounded down to fewer levels."""
 
@@ -59,18 +53,64 @@ def compose(history: History, adjacency: Adjacency, scale: float) -> grids.Priva
         UnknownEvent: an event that has no loss distribution here.
         TooSlow: the history holds too many different events for a grid that is still accurate.
     """
-    plain = {
-        event: count for event, count in history.items() if isinstance(event, GaussianDpEvent | CorrelatedGaussian)
-    }
-    rest = {event: count for event, count in history.items() if event not in plain}
-    interval = _interval(rest, plain, scale)
+    plain, rest = _apart(history)
+    interval = _interval(rest, plain, adjacency, scale)
     total = grids.identity(value_discretization_interval=interval)
-    if plain:
-        total = total.compose(_gaussian(1 / (gaussian.separation(plain) or math.inf), interval))
+    if mu := gaussian.separation(plain):
+        total = total.compose(grid(GaussianDpEvent(1 / mu), adjacency, interval))
     for event, count in rest.items():
-        part = _grid(event, adjacency, interval)
+        part = grid(event, adjacency, interval)
         total = total.compose(part.self_compose(count) if count > 1 else part)
     return total
+
+
+def _apart(history: History) -> tuple[History, History]:
+    """Returns what plain Gaussians dominate, and the rest."""
+    plain: Counter[DpEvent] = Counter()
+    rest: Counter[DpEvent] = Counter()
+    for event, count in history.items():
+        (rest if dominate.separation(event) is None else plain)[event] += count
+    return plain, rest
+
+
+def simplified(history: History, adjacency: Adjacency) -> History:
+    """Returns the history with sampled noise that Gaussians dominate written as sampled Gaussians.
+
+    Formal guarantees: costs no less, since a kernel that turns the Gaussians into the noise does so to a mixture of
+    them too. Poisson coins under `replace` mix three worlds, for which domination of pairs is not enough: they stay.
+    """
+    total: Counter[DpEvent] = Counter()
+    for event, count in history.items():
+        total[_as_gaussian(event, adjacency)] += count
+    return total
+
+
+@singledispatch
+def _as_gaussian(event: DpEvent, adjacency: Adjacency) -> DpEvent:
+    return event
+
+
+@_as_gaussian.register
+def _(event: PoissonSampledDpEvent, adjacency: Adjacency) -> DpEvent:
+    mu = _sampled_separation(event) if adjacency != "replace" else None
+    return event if mu is None else PoissonSampledDpEvent(event.sampling_probability, GaussianDpEvent(1 / mu))
+
+
+@_as_gaussian.register
+def _(event: SampledWithoutReplacementDpEvent, adjacency: Adjacency) -> DpEvent:
+    mu = _sampled_separation(event, 1.0 if adjacency == "replace" else 2.0)
+    size, population = event.sample_size, event.source_dataset_size
+    return event if mu is None else SampledWithoutReplacementDpEvent(population, size, GaussianDpEvent(1 / mu))
+
+
+def _sampled_separation(
+    event: PoissonSampledDpEvent | SampledWithoutReplacementDpEvent, times: float = 1.0
+) -> float | None:
+    """Returns the distance of the Gaussians that dominate what is sampled, also for a change `times` as large."""
+    inner = flatten(event.event)
+    if any(isinstance(leaf, CorrelatedGaussian) or dominate.separation(leaf, times) is None for leaf in inner):
+        return None
+    return gaussian.separation(inner)
 
 
 def fewer(history: History) -> History:
@@ -97,74 +137,87 @@ def _is_sampled_gaussian(event: DpEvent) -> bool:
     return isinstance(event, PoissonSampledDpEvent) and isinstance(event.event, GaussianDpEvent)
 
 
-def _interval(rest: History, plain: History, scale: float) -> float:
+def _interval(rest: History, plain: History, adjacency: Adjacency, scale: float) -> float:
     finest = FINEST * max(1.0, scale / 5)
-    width = sum(_width(event) for event in rest) + (
-        _width(GaussianDpEvent(1 / mu)) if (mu := gaussian.separation(plain)) else 0
-    )
+    width = sum(_width(event, adjacency) for event in rest)
+    if mu := gaussian.separation(plain):
+        width += _width(GaussianDpEvent(1 / mu), adjacency)
     interval = max(finest, width / _POINTS)
     if interval > COARSEST * max(1.0, scale / 5) or len(rest) > _DIFFERENT:
         raise TooSlow(f"{len(rest)} different events need too many grid points")
     return interval
 
 
+@lru_cache(maxsize=4096)
+def _width(event: DpEvent, adjacency: Adjacency) -> float:
+    return sum(profile.reach(profile_of(event, adjacency)))
+
+
+@lru_cache(maxsize=256)
+def grid(event: DpEvent, adjacency: Adjacency, interval: float) -> grids.PrivacyLossDistribution:
+    """Returns the pessimistic loss distribution of one release, on a grid of this interval."""
+    return profile.losses(profile_of(event, adjacency), interval)
+
+
 @singledispatch
-def _width(event: DpEvent) -> float:
+def profile_of(event: DpEvent, adjacency: Adjacency) -> Profile:
+    """Returns the profile of one release: bounds on δ at every ε, in both directions.
+
+    Raises:
+        UnknownEvent: none is proved for this event, or not under this adjacency.
+    """
+    if (mu := dominate.separation(event)) is not None:
+        return profile.gaussian(mu)
     raise UnknownEvent(f"no loss distribution is known for the event {describe(event)}")
 
 
-@_width.register
-def _(event: GaussianDpEvent) -> float:
-    z = event.noise_multiplier
-    return float(20 / z + 1 / z**2)
-
-
-@_width.register
-def _(event: LaplaceDpEvent) -> float:
+@profile_of.register
+def _(event: LaplaceDpEvent, adjacency: Adjacency) -> Profile:
     require_positive("noise_multiplier", event.noise_multiplier)
-    return float(2 / event.noise_multiplier)
+    return profile.laplace(event.noise_multiplier)
 
 
-@_width.register
-def _(event: PoissonSampledDpEvent) -> float:
-    # log(1 − q + q·e^w) for the unsampled loss w, on the side where sampling helps.
-    half = _width(event.event) / 2
-    return half + math.log(event.sampling_probability + math.exp(-half)) - math.log1p(-event.sampling_probability)
+@profile_of.register
+def _(event: PoissonSampledDpEvent, adjacency: Adjacency) -> Profile:
+    whole = _inside(event, adjacency)
+    if adjacency != "replace":
+        return profile.poisson(event.sampling_probability, whole)
+    if isinstance(event.event, GaussianDpEvent):
+        return profile.replaced_gaussian(event.sampling_probability, 1 / event.event.noise_multiplier)
+    # One contribution against none is half of the change that the multipliers count in.
+    half = _inside(event, adjacency, 0.5)
+    parts = half.worst, whole.worst
+    return profile.overlapping(event.sampling_probability, parts, parts)
 
 
-@singledispatch
-def _grid(event: DpEvent, adjacency: Adjacency, interval: float) -> grids.PrivacyLossDistribution:
-    raise UnknownEvent(f"no loss distribution is known for the event {describe(event)}")
+@profile_of.register
+def _(event: SampledWithoutReplacementDpEvent, adjacency: Adjacency) -> Profile:
+    require_cohort(event)
+    rate = event.sample_size / event.source_dataset_size
+    own = _inside(event, adjacency)
+    # Who is drawn instead may contribute the opposite: twice one contribution, which is the whole of a replacement.
+    displaced = own if adjacency == "replace" else _inside(event, adjacency, 2.0)
+    if adjacency == "add_remove":
+        return displaced if rate == 1 else profile.poisson(rate, displaced)
+    if rate == 1:
+        return own
+    return profile.overlapping(rate, (displaced.worst, own.worst), (own.worst, own.worst))
 
 
-@_grid.register
-def _(event: LaplaceDpEvent, adjacency: Adjacency, interval: float) -> grids.PrivacyLossDistribution:
-    return _laplace(event.noise_multiplier, interval)
+def _inside(
+    event: PoissonSampledDpEvent | SampledWithoutReplacementDpEvent, adjacency: Adjacency, times: float = 1.0
+) -> Profile:
+    """Returns the profile of what is sampled, for a change that is `times` as large.
 
-
-@_grid.register
-def _(event: PoissonSampledDpEvent, adjacency: Adjacency, interval: float) -> grids.PrivacyLossDistribution:
-    q = event.sampling_probability
-    match event.event:
-        case GaussianDpEvent(noise_multiplier=z):
-            return _gaussian(2 * z if adjacency == "replace" else z, interval, q, adjacency)
-        case LaplaceDpEvent(noise_multiplier=z) if adjacency != "replace":
-            return _laplace(z, interval, q)
+    Raises:
+        UnknownEvent: the noises inside have no common profile, or the change cannot be scaled.
+    """
+    inner = flatten(event.event)
+    if _sampled_separation(event, times) is not None:
+        return profile.gaussian(times * (gaussian.separation(inner) or 0.0))
+    if sum(inner.values()) == 1 and not isinstance(leaf := next(iter(inner)), CorrelatedGaussian):
+        if isinstance(leaf, LaplaceDpEvent):
+            return profile.laplace(leaf.noise_multiplier / times)
+        if times == 1:
+            return profile_of(leaf, adjacency)
     raise UnknownEvent(f"no loss distribution is known for the event {describe(event)} under adjacency {adjacency!r}")
-
-
-@lru_cache(maxsize=256)
-def _gaussian(
-    stddev: float, interval: float, rate: float = 1.0, adjacency: Adjacency = "add_remove"
-) -> grids.PrivacyLossDistribution:
-    return grids.from_gaussian_mechanism(
-        stddev,
-        value_discretization_interval=interval,
-        sampling_prob=rate,
-        neighboring_relation=_RELATION[adjacency],
-    )
-
-
-@lru_cache(maxsize=256)
-def _laplace(scale: float, interval: float, rate: float = 1.0) -> grids.PrivacyLossDistribution:
-    return grids.from_laplace_mechanism(scale, value_discretization_interval=interval, sampling_prob=rate)

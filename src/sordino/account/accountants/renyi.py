@@ -105,28 +105,35 @@ def _log_sum(terms: FloatArray) -> FloatArray:
     return np.asarray(largest + np.log(np.exp(terms - largest[:, None]).sum(axis=1)), dtype=np.float64)
 
 
-def poisson_any(rate: float, unsampled: Mapping[int, float], orders: FloatArray) -> FloatArray:
+def poisson_any(rate: float, unsampled: Mapping[int, float], orders: FloatArray, symmetric: bool = False) -> FloatArray:
     """Returns a bound for any mechanism whose unit is included with probability `rate`, from its unsampled divergences.
 
     Args:
         rate: the inclusion probability q in (0, 1).
         unsampled: D_k of the mechanism for every whole order k from 2 up to the largest order asked for.
         orders: the orders asked for; between integers the convexity of (α−1)·D_α gives the bound.
+        symmetric: whether a map of the outcomes swaps the two worlds, as x ↦ s − x does for symmetric additive noise.
 
-    Reference: Zhu and Wang (2019), "Poisson subsampled Rényi differential privacy", Theorem 5.
+    Formal guarantees: with ℓ the likelihood ratio of the unsampled pair, E[(1 − q + qℓ)^α] is a binomial sum of the
+    moments E[ℓ^k] ≤ exp((k−1)·D_k). That is one direction; in a symmetric pair the other one is never larger (proof in
+    docs/accounting.md), and in general it costs a factor 3 on the terms from the third on.
+
+    Reference: Zhu and Wang (2019), "Poisson subsampled Rényi differential privacy", Theorem 5; Mironov, Talwar, Zhang
+    (2019), Theorem 5.
     """
+    tail_factor = 0.0 if symmetric else math.log(3)
 
     def bound(order: float) -> float:
         a = int(order)
         k = np.arange(3, a + 1)
         binomial = gammaln(a + 1) - gammaln(k + 1) - gammaln(a - k + 1)
         costs = np.array([(j - 1) * unsampled[int(j)] for j in k])
-        tail = math.log(3) + binomial + (a - k) * math.log1p(-rate) + k * math.log(rate) + costs
+        tail = tail_factor + binomial + (a - k) * math.log1p(-rate) + k * math.log(rate) + costs
         first = (a - 1) * math.log1p(-rate) + math.log(a * rate - rate + 1)
         second = math.log(a * (a - 1) / 2) + 2 * math.log(rate) + (a - 2) * math.log1p(-rate) + unsampled[2]
         amplified = float(logsumexp(np.concatenate([[first, second], tail]))) / (a - 1)
         # Forgetting who was sampled never helps the observer (quasi-convexity), so the plain bound holds as well.
-        return min(amplified, unsampled[a])
+        return min(max(0.0, amplified), unsampled[a])
 
     return _between_integers(np.vectorize(bound, otypes=[float]), orders)
 

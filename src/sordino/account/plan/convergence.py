@@ -1,148 +1,160 @@
 """The geometric paper's convergence bound, and the number of aggregations M* that minimises it.
 
-More aggregations train longer but, at a fixed (ε, δ), force more noise into each; the bound balances the two.
+More aggregations train longer but, at a fixed (ε, δ), force more noise into each; the bound balances the two. It is
+stated once, for whatever noise the caller plans: printed (`printed_convergence`) or certified (`geometric`).
 
 Where we deviate from the print, and why:
     The noise term of Eq. (11)–(14) has U−1 where the derivation (their Eq. 8 put into Eq. 41) gives ϑ−1. With U−1 the
-    noise would vanish at ϑ = 1. We compute the derived form, and the printed one on request (`printed=True`).
-    The derivative of ℋ(T/M) is printed without the factors 1/L and η of its definition; we differentiate what is
-    defined.
+    noise would vanish at ϑ = 1. We compute Eq. (41), in which the noise is what it is.
 
-Reference: Yuan et al., section IV: Lemma 1 (ℋ), Theorem 3 (𝒜, ϕ), Corollary 1 (Eq. 12), Eq. (13) and (14).
+Reference: Yuan et al., section IV: Lemma 1 (ℋ), Theorem 3 (𝒜, ϕ), Corollary 1 (Eq. 12), and Eq. (41).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 
-from sordino.account.accountants.accountant import require_delta
 from sordino.errors import AccountingError
 from sordino.types import FloatArray
 
+_COARSE = 24
+"""So many M are tried first, evenly on a logarithmic scale."""
+
 
 @dataclass(frozen=True)
-class Convergence:
-    """What the bound needs to know about the problem, the federation and the budget.
+class LossConstants:
+    """Constants of the loss, which the paper assumes known and does not print.
 
     Attributes:
-        iterations: T, all local steps of one client; M aggregations leave τ = T/M steps between two.
-        clients: U.
-        cohort: K, clients per aggregation.
-        theta: ϑ, the factor by which the noise variance changes from one aggregation to the next.
-        epsilon: ε.
-        delta: δ.
-        sensitivity: Δs.
-        learning_rate: η, at most 1/L.
-        smoothness: L.
-        lipschitz: L_c, of the loss.
+        gap: Θ, the loss above its minimum at the start.
+        smoothness: L, Lipschitz constant of the gradient.
         polyak: ρ, of the Polyak–Łojasiewicz condition.
         dissimilarity: ℬ, between local and global gradients.
+        lipschitz: L_c, Lipschitz constant of the loss.
         divergence: γ, of local from global gradients.
-        gap: Θ, the loss above its minimum at the start.
-        printed: use the printed U−1 instead of the derived ϑ−1.
     """
 
-    iterations: int
-    clients: int
-    cohort: int
-    theta: float
-    epsilon: float
-    delta: float
-    sensitivity: float
-    learning_rate: float
+    gap: float = 1.0
     smoothness: float = 1.0
-    lipschitz: float = 1.0
     polyak: float = 1.0
     dissimilarity: float = 1.0
+    lipschitz: float = 1.0
     divergence: float = 0.0
-    gap: float = 1.0
-    printed: bool = False
 
     def __post_init__(self) -> None:
-        require_delta(self.delta)
-        positive = ("iterations", "theta", "epsilon", "sensitivity", "learning_rate", "smoothness", "polyak", "gap")
-        for name in positive:
-            _require(name, getattr(self, name), getattr(self, name) > 0, "above 0")
+        for name in ("gap", "smoothness", "polyak"):
+            require(name, getattr(self, name), getattr(self, name) > 0, "above 0")
         for name in ("lipschitz", "dissimilarity", "divergence"):
-            _require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
-        _require("clients", self.clients, self.clients > 1, "at least 2")
-        _require("cohort", self.cohort, 1 <= self.cohort <= self.clients, f"1 … {self.clients}")
-        limit = 1 / self.smoothness
-        _require("learning_rate", self.learning_rate, self.learning_rate <= limit, f"at most 1/smoothness = {limit:g}")
-        _require("learning_rate and polyak, which give a decay 𝒜", self.decay, 0 < self.decay < 1, "between 0 and 1")
+            require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
+
+
+@dataclass(frozen=True)
+class AggregationPlan:
+    """The number of aggregations at which the bound is least."""
+
+    aggregations: int
+    """M*."""
+    local_steps: int
+    """τ = T/M*, rounded to the nearest whole number, at least 1: with fewer aggregations each has more steps."""
+    bound: float
+
+
+@dataclass(frozen=True)
+class ConvergenceBound:
+    """What M aggregations leave of the gap: 𝒜^M·Θ + (L/2)·E‖n(1)‖²·(ϑ^M − 𝒜^M)/(ϑ − 𝒜) + L_c·ℋ(T/M).
+
+    Attributes:
+        loss: constants of the loss.
+        iterations: T, all local steps of one client; M aggregations leave τ = T/M steps between two.
+        clients: U.
+        cohort: K, clients per aggregation (their expected number).
+        theta: ϑ, the factor by which the noise variance changes from one aggregation to the next.
+        learning_rate: η, at most 1/L.
+
+    **Formal guarantees**: equal to the recursion G ← 𝒜·G + (L/2)·ϑ^m·E‖n(1)‖² (Eq. 38 with Polyak–Łojasiewicz), plus
+    the drift of Lemma 1. **Edge cases**: ϑ = 𝒜 is the limit M·𝒜^(M−1). Constants for which 𝒜 is not between 0 and 1
+    are refused: the bound says nothing then.
+    """
+
+    loss: LossConstants
+    iterations: int
+    clients: int
+    cohort: float
+    theta: float
+    learning_rate: float
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "theta", "learning_rate"):
+            require(name, getattr(self, name), getattr(self, name) > 0, "above 0")
+        require("clients", self.clients, self.clients > 1, "at least 2")
+        require("cohort", self.cohort, 1 <= self.cohort <= self.clients, f"1 … {self.clients}")
+        limit = 1 / self.loss.smoothness
+        require("learning_rate", self.learning_rate, self.learning_rate <= limit, f"at most 1/smoothness = {limit:g}")
+        require("learning_rate and polyak, which give a decay 𝒜", self.decay, 0 < self.decay < 1, "between 0 and 1")
 
     @property
     def phi(self) -> float:
         """ϕ = (η²L/2)·((U−K)ℬ²/(K(U−1)) + (K−1)/(UK(U−1))) − η."""
         users, chosen, eta = self.clients, self.cohort, self.learning_rate
-        spread = (users - chosen) * self.dissimilarity**2 / (chosen * (users - 1))
+        spread = (users - chosen) * self.loss.dissimilarity**2 / (chosen * (users - 1))
         shared = (chosen - 1) / (users * chosen * (users - 1))
-        return eta**2 * self.smoothness / 2 * (spread + shared) - eta
+        return eta**2 * self.loss.smoothness / 2 * (spread + shared) - eta
 
     @property
     def decay(self) -> float:
         """𝒜 = 1 + 2ρϕ: what is left of the gap after one aggregation, without noise."""
-        return 1 + 2 * self.polyak * self.phi
+        return 1 + 2 * self.loss.polyak * self.phi
 
     def drift(self, steps: FloatArray) -> FloatArray:
         """ℋ(x) = (γ/L)((ηL+1)^x − 1) − ηγx: how far x local steps lead away from central training."""
-        growth = np.expm1(steps * math.log1p(self.learning_rate * self.smoothness))
-        return np.asarray(self.divergence * (growth / self.smoothness - self.learning_rate * steps), dtype=np.float64)
+        growth = np.expm1(steps * math.log1p(self.learning_rate * self.loss.smoothness))
+        lead = growth / self.loss.smoothness - self.learning_rate * steps
+        return np.asarray(self.loss.divergence * lead, dtype=np.float64)
 
-    def bound(self, aggregations: FloatArray) -> FloatArray:
-        """Returns the right-hand side of Eq. (12), with τ = T/M."""
-        m = np.asarray(aggregations, dtype=np.float64)
-        noise = self._scale * self._carried(m) * self._precision(m)
-        return np.asarray(self.decay**m * self.gap + noise + self.lipschitz * self.drift(self.iterations / m))
-
-    def slope(self, aggregations: float) -> float:
-        """Returns the derivative of the bound, Eq. (14)."""
-        m, a, theta = float(aggregations), self.decay, self.theta
-        if theta == 1 or abs(theta - a) < 1e-6:
-            step = 1e-4
-            return float((self.bound(np.array(m + step)) - self.bound(np.array(m - step))) / (2 * step))
-        ratio = a / theta
-        changes = theta**m * math.log(theta) - a**m * math.log(a) + ratio**m * math.log(ratio)
-        noise = self._scale * theta / ((theta - a) * (self.clients - 1 if self.printed else theta - 1)) * changes
-        growth = math.log1p(self.learning_rate * self.smoothness)
-        tau = self.iterations / m
-        rise = self.divergence * (math.exp(tau * growth) * growth / self.smoothness - self.learning_rate)
-        return float(self.gap * a**m * math.log(a) + noise - self.lipschitz * rise * tau / m)
-
-    def optimum(self) -> tuple[int, float | None]:
-        """Returns the whole M in 1 … T with the least bound, and the root of Eq. (14) when it has one in that range.
-
-        Outside the conditions of Corollary 2 the bound need not be convex in M, so the whole number is the best of all.
-        """
-        every = np.arange(1.0, self.iterations + 1)
-        best = int(every[int(np.argmin(self.bound(every)))])
-        low, high = max(1.0, best - 1.0), min(float(self.iterations), best + 1.0)
-        if low == high or self.slope(low) * self.slope(high) > 0:
-            return best, None
-        return best, float(brentq(self.slope, low, high, xtol=1e-10))
-
-    @property
-    def _scale(self) -> float:
-        rate = self.cohort / self.clients
-        return rate * self.smoothness * self.sensitivity**2 * math.log(1 / self.delta) / self.epsilon**2
-
-    def _carried(self, m: FloatArray) -> FloatArray:
+    def carried(self, aggregations: FloatArray) -> FloatArray:
         """(ϑ^M − 𝒜^M)/(ϑ − 𝒜), the noise of all aggregations as it decays; M·𝒜^{M−1} where they meet."""
+        m = np.asarray(aggregations, dtype=np.float64)
         if abs(self.theta - self.decay) < 1e-9:
-            return m * self.decay ** (m - 1)
+            return np.asarray(m * self.decay ** (m - 1))
         return np.asarray((self.theta**m - self.decay**m) / (self.theta - self.decay))
 
-    def _precision(self, m: FloatArray) -> FloatArray:
-        numerator = self.theta - self.theta ** (1 - m)
-        if self.printed:
-            return np.asarray(numerator / (self.clients - 1))
-        return m if self.theta == 1 else np.asarray(numerator / (self.theta - 1))
+    def value(self, aggregations: FloatArray, energy: FloatArray) -> FloatArray:
+        """Returns the bound for M aggregations with noise of this energy, with τ = T/M.
+
+        Args:
+            aggregations: M, one or several.
+            energy: E‖n(1)‖², the expected squared norm of the noise in the first released mean, over all weights.
+        """
+        m = np.asarray(aggregations, dtype=np.float64)
+        noise = self.loss.smoothness / 2 * np.asarray(energy) * self.carried(m)
+        drift = self.loss.lipschitz * self.drift(self.iterations / m)
+        return np.asarray(self.decay**m * self.loss.gap + noise + drift, dtype=np.float64)
+
+    def best(self, limit: int, energy: Callable[[int], float]) -> AggregationPlan:
+        """Returns the M in 1 … limit with the least bound, where `energy(M)` is that of a plan for M aggregations.
+
+        **Edge cases**: up to 24 M are all tried. Of more, 24 are tried first and then all between the neighbours of
+        the best one, which is exact where the bound has one valley (Corollary 2), and asks for few plans, each of which
+        may be a calibration.
+        """
+        require("limit", limit, limit >= 1, "at least 1")
+        first = sorted({round(m) for m in np.geomspace(1, limit, _COARSE)} if limit > _COARSE else range(1, limit + 1))
+        found = {m: self._at(m, energy) for m in first}
+        place = first.index(min(found, key=found.__getitem__))
+        between = range(first[max(0, place - 1)], first[min(len(first) - 1, place + 1)] + 1)
+        found |= {m: self._at(m, energy) for m in between if m not in found}
+        best = min(found, key=lambda m: (found[m], m))
+        return AggregationPlan(best, max(1, round(self.iterations / best)), found[best])
+
+    def _at(self, aggregations: int, energy: Callable[[int], float]) -> float:
+        return float(self.value(np.array(float(aggregations)), np.array(energy(aggregations))))
 
 
-def _require(name: str, value: float, holds: bool, range_: str) -> None:
+def require(name: str, value: float, holds: bool, range_: str) -> None:
+    """Raises an AccountingError that names the value and its range, unless it is finite and holds."""
     if not (math.isfinite(value) and holds):
         raise AccountingError(f"{name} {value:g} must be finite and {range_}")
