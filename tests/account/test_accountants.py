@@ -20,6 +20,7 @@ from sordino.errors import AccountingError, UnknownEvent
 from sordino.events import (
     ComposedDpEvent,
     CorrelatedGaussian,
+    DiscreteGaussian,
     GaussianDpEvent,
     LaplaceDpEvent,
     NonPrivateDpEvent,
@@ -41,13 +42,19 @@ EVENTS = [
     (CorrelatedGaussian(2.0), "replace"),
     (LaplaceDpEvent(3.0), "zero_out"),
     (Skellam(200.0, 5.0, 20.0), "zero_out"),
+    (Skellam(4.0, 500.0, 900.0), "zero_out"),
+    (DiscreteGaussian(60.0, 30.0, 9), "replace"),
     (PoissonSampledDpEvent(0.05, GaussianDpEvent(1.1)), "add_remove"),
     (PoissonSampledDpEvent(0.05, GaussianDpEvent(1.1)), "zero_out"),
     (PoissonSampledDpEvent(0.2, GaussianDpEvent(1.5)), "replace"),
     (PoissonSampledDpEvent(0.05, LaplaceDpEvent(2.0)), "add_remove"),
     (PoissonSampledDpEvent(0.05, Skellam(200.0, 5.0, 20.0)), "add_remove"),
     (PoissonSampledDpEvent(0.1, ComposedDpEvent((LaplaceDpEvent(4.0), GaussianDpEvent(2.0)))), "add_remove"),
+    (PoissonSampledDpEvent(0.05, Skellam(200.0, 5.0, 20.0)), "replace"),
+    (PoissonSampledDpEvent(0.05, DiscreteGaussian(12.0, 5.0)), "zero_out"),
     (SampledWithoutReplacementDpEvent(100, 5, GaussianDpEvent(2.0)), "replace"),
+    (SampledWithoutReplacementDpEvent(100, 5, GaussianDpEvent(2.0)), "zero_out"),
+    (SampledWithoutReplacementDpEvent(100, 5, Skellam(200.0, 5.0, 20.0)), "add_remove"),
     (Unbounded("nothing bounds it"), "add_remove"),
     (NonPrivateDpEvent(), "add_remove"),
 ]
@@ -106,8 +113,9 @@ def test_unknown_events_are_refused_not_guessed():
         (LaplaceDpEvent(1.0), "exact", "add_remove"),
         (GaussianDpEvent(1.0), "pure", "add_remove"),
         (PoissonSampledDpEvent(0.1, CorrelatedGaussian(1.0)), "pld", "add_remove"),
-        (SampledWithoutReplacementDpEvent(100, 5, GaussianDpEvent(2.0)), "rdp", "add_remove"),
+        (SampledWithoutReplacementDpEvent(100, 5, CorrelatedGaussian(2.0)), "pld", "zero_out"),
         (SampledWithoutReplacementDpEvent(100, 5, LaplaceDpEvent(2.0)), "rdp", "replace"),
+        (DiscreteGaussian(20.0, 1.0, 400), "pld", "zero_out"),
     ],
 )
 def test_events_that_an_accountant_cannot_take(event, accountant, adjacency):
@@ -198,9 +206,10 @@ def test_laplace_is_pure():
 
 
 def test_the_fallback_says_so():
-    curve = price({Skellam(100.0, 10.0, 30.0): 3})
-    assert curve.accountant == "rdp"
-    assert "Skellam" in curve.note
+    assert "Skellam" in price({Skellam(100.0, 10.0, 30.0): 3}).note
+    beyond = price({Skellam(4.0, 500.0, 900.0): 3})  # a shift so large that no Gaussian is proved to dominate
+    assert beyond.accountant == "rdp"
+    assert "Skellam" in beyond.note
     assert price({GaussianDpEvent(1.0): 3}).accountant == "exact"
     many = [PoissonSampledDpEvent(0.001 + 1e-5 * k, GaussianDpEvent(3.0)) for k in range(100)]
     slow = price(many)
@@ -244,6 +253,39 @@ def test_monotone_in_rounds_noise_and_rate(rate, noise, count, accountant):
     assert cost(rate * 0.9, noise, count) <= base * (1 + 1e-9)
 
 
+def _fixed(population, size, noise):
+    return SampledWithoutReplacementDpEvent(population, size, noise)
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp"])
+@pytest.mark.parametrize(
+    ("adjacency", "make"),
+    [
+        ("zero_out", lambda z, q: GaussianDpEvent(z)),
+        ("zero_out", lambda z, q: CorrelatedGaussian(z)),
+        ("zero_out", lambda z, q: LaplaceDpEvent(z)),
+        ("zero_out", lambda z, q: Skellam((10 * z) ** 2, 10.0, 40.0)),
+        ("zero_out", lambda z, q: DiscreteGaussian(10 * z, 10.0)),
+        ("add_remove", lambda z, q: PoissonSampledDpEvent(q, GaussianDpEvent(z))),
+        ("replace", lambda z, q: PoissonSampledDpEvent(q, GaussianDpEvent(z))),
+        ("add_remove", lambda z, q: PoissonSampledDpEvent(q, LaplaceDpEvent(z))),
+        ("add_remove", lambda z, q: PoissonSampledDpEvent(q, Skellam((10 * z) ** 2, 10.0, 40.0))),
+        ("replace", lambda z, q: PoissonSampledDpEvent(q, Skellam((10 * z) ** 2, 10.0, 40.0))),
+        ("zero_out", lambda z, q: PoissonSampledDpEvent(q, DiscreteGaussian(10 * z, 10.0))),
+        ("add_remove", lambda z, q: _fixed(200, round(200 * q), GaussianDpEvent(z))),
+        ("zero_out", lambda z, q: _fixed(200, round(200 * q), GaussianDpEvent(z))),
+        ("replace", lambda z, q: _fixed(200, round(200 * q), Skellam((10 * z) ** 2, 10.0, 40.0))),
+    ],
+)
+def test_every_event_costs_less_with_more_noise_fewer_rounds_and_smaller_rates(accountant, adjacency, make):
+    def cost(z, q, n):
+        return price({make(z, q): n}, accountant, adjacency).epsilon(1e-5)
+
+    base = cost(1.5, 0.1, 4)
+    assert cost(1.8, 0.1, 4) < base < cost(1.5, 0.1, 5)
+    assert cost(1.5, 0.08, 4) <= base
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -257,6 +299,9 @@ def test_monotone_in_rounds_noise_and_rate(rate, noise, count, accountant):
         lambda: price(LaplaceDpEvent(0.0), "rdp"),
         lambda: price(LaplaceDpEvent(-1.0), "pure"),
         lambda: price(Skellam(-1.0, 1.0, 1.0)),
+        lambda: price(Skellam(float("inf"), 1.0, 1.0)),
+        lambda: price(DiscreteGaussian(0.0, 1.0)),
+        lambda: price(DiscreteGaussian(3.0, 1.0, 0)),
         lambda: price({GaussianDpEvent(1.0): -1}),
         lambda: price({GaussianDpEvent(1.0): 1.5}),
         lambda: price(SelfComposedDpEvent(GaussianDpEvent(1.0), -2)),

@@ -39,3 +39,14 @@ def test_a_thousand_of_a_million_take_two_kilobytes():
 def test_bad_ids_are_named(clients):
     with pytest.raises(LedgerError):
         Cohort.of(np.array(clients), 10)
+
+
+@pytest.mark.parametrize("population", [40, 100, 1000])
+@pytest.mark.parametrize("share", [0.01, 0.9])
+def test_who_came_later_is_no_member_of_an_earlier_cohort(population, share):
+    members = np.flatnonzero(np.random.default_rng(0).random(population) < share)
+    cohort = Cohort.unpack(Cohort.of(members, population).pack(), population)
+    asked = np.arange(2 * population)
+    assert np.flatnonzero(cohort.contains(asked)).tolist() == members.tolist()
+    assert cohort.rest(population + 3).tolist() == [*members, population, population + 1, population + 2]
+    assert cohort.rest(population).tolist() == members.tolist()

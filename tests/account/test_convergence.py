@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.account.accountants.published import yuan_sigma, yuan_sum
-from sordino.account.plan.convergence import Convergence
+from sordino.account.plan.convergence import ConvergenceBound, LossConstants
+from sordino.account.plan.printed_convergence import PrintedConvergence
 from sordino.errors import AccountingError
 
-BASE = Convergence(
+BASE = PrintedConvergence(
     iterations=150,
     clients=100,
     cohort=10,
@@ -112,3 +113,37 @@ def test_where_decay_and_schedule_meet():
 def test_bad_input(change):
     with pytest.raises(AccountingError):
         replace(BASE, **change)
+
+
+LOSS = LossConstants(gap=2.3, smoothness=1.0, polyak=0.1)
+
+
+def a_bound(theta, rate=0.5, loss=LOSS):
+    return ConvergenceBound(loss, 400, 100, 10.0, theta, rate)
+
+
+@settings(max_examples=40, deadline=None)
+@given(theta=st.floats(1.0, 1.2), unit=st.floats(1e-6, 1e-2))
+def test_the_best_number_of_aggregations_is_where_the_bound_turns(theta, unit):
+    """Against all M, for noise as a caller supplies it: proportional to the precisions that a budget must pay for."""
+    bound = a_bound(theta)
+    best = bound.best(400, lambda m: unit * yuan_sum(theta, m))
+    every = [float(bound.value(np.array(m), np.array(unit * yuan_sum(theta, m)))) for m in range(1, 401)]
+    assert best.bound == pytest.approx(min(every))
+    assert best.aggregations == 1 + every.index(min(every))
+    assert best.local_steps == max(1, round(400 / best.aggregations))
+    assert bound.best(400, lambda m: 10 * unit * yuan_sum(theta, m)).aggregations <= best.aggregations
+
+
+def test_few_plans_are_asked_for():
+    asked = []
+    a_bound(1.05).best(400, lambda m: asked.append(m) or 1e-4 * m)
+    assert len(asked) == len(set(asked)) < 120
+
+
+def test_drift_counts_in_the_bound_and_fewer_aggregations_drift_farther():
+    drifting = a_bound(1.05, 0.1, replace(LOSS, divergence=0.2, lipschitz=3.0))
+    still = a_bound(1.05, 0.1)
+    m = np.array([50.0, 200.0])
+    apart = drifting.value(m, np.zeros(2)) - still.value(m, np.zeros(2))
+    assert apart == pytest.approx(3.0 * drifting.drift(400 / m)) and apart[0] > apart[1] > 0

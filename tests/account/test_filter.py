@@ -151,7 +151,8 @@ def test_the_planned_order_admits_most_repetitions(epsilon, rate, noise):
 
 def test_filters_by_kind_of_event():
     assert isinstance(filter_for(1.0, 1e-5, GaussianDpEvent(2.0), "zero_out"), GaussianFilter)
-    assert isinstance(filter_for(1.0, 1e-5, Skellam(100.0, 1.0, 5.0), "zero_out"), RdpFilter)
+    assert isinstance(filter_for(1.0, 1e-5, Skellam(100.0, 1.0, 5.0), "zero_out"), GaussianFilter)
+    assert isinstance(filter_for(1.0, 1e-5, LaplaceDpEvent(5.0), "zero_out"), RdpFilter)
     with pytest.raises(UnknownEvent):
         admits(GaussianFilter(1.0, 1e-5), LaplaceDpEvent(1.0))
     assert not admits(RdpFilter(1.0, 1e-5, 8.0), Unbounded("why"))

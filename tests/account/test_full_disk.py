@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.account.forging import as_somebody_else
 
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import LedgerError
@@ -33,13 +34,13 @@ def path(tmp_path):
 
 def test_a_full_disk_refuses_the_reservation_and_loses_nothing(path):
     with Ledger.open(path) as ledger:
-        pages = ledger._store._connection.execute("PRAGMA page_count").fetchone()[0]
-        ledger._store._connection.execute(f"PRAGMA max_page_count = {pages + 10}")
+        pages = ledger._chain._connection.execute("PRAGMA page_count").fetchone()[0]
+        ledger._chain._connection.execute(f"PRAGMA max_page_count = {pages + 10}")
         with pytest.raises(LedgerError, match="disk is full: nothing was released"):
             release_until_it_fails(ledger)
         kept = len(ledger.entries)
-        ledger._store._connection.execute("PRAGMA max_page_count = 1000000")
-        assert ledger.reserve("run", kept, np.array([1]), CHARGE) == kept + 1
+        ledger._chain._connection.execute("PRAGMA max_page_count = 1000000")
+        assert ledger.reserve("run", kept, np.array([1]), CHARGE) == kept + 2
     with Ledger.open(path) as ledger:
         ledger.verify()
         assert len(ledger.entries) == kept + 1
@@ -66,26 +67,6 @@ def test_a_file_that_may_not_grow_refuses_the_reservation(path):
     with Ledger.open(path) as ledger:
         ledger.verify()
         assert ledger.entries
-
-
-def as_somebody_else(act):
-    """Runs `act` in a child without root's rights (root may write anywhere), and returns what it printed."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            if os.geteuid() == 0:
-                os.setgid(65534)
-                os.setuid(65534)
-            os.write(writer, act().encode())
-        except BaseException as error:
-            os.write(writer, f"failed: {error!r}".encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    os.waitpid(child, 0)
-    with os.fdopen(reader) as file:
-        return file.read()
 
 
 @pytest.mark.parametrize("folder_mode", [0o755, 0o555])
@@ -115,7 +96,7 @@ def test_a_read_only_ledger_can_be_read_and_refuses_to_be_charged(folder_mode):
 def test_a_database_gone_read_only_under_way_refuses(path):
     with Ledger.open(path) as ledger:
         ledger.reserve("run", 0, np.array([1]), CHARGE)
-        ledger._store._connection.execute("PRAGMA query_only = 1")
+        ledger._chain._connection.execute("PRAGMA query_only = 1")
         with pytest.raises(LedgerError, match="cannot be written: nothing was released"):
             ledger.reserve("run", 1, np.array([1]), CHARGE)
         assert len(ledger.entries) == 1

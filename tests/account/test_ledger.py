@@ -428,7 +428,7 @@ class TestIdentity:
         with pytest.raises(LedgerError, match="needs a federation"):
             Ledger.open(tmp_path / "missing.db", create=True)
         with pytest.raises(LedgerError):
-            Ledger.open(tmp_path / "no" / "folder.db", "f", 3, create=True)
+            Ledger.open(tmp_path / "no" / "such" / "folder.db", "f", 3, create=True)
 
     def test_unknown_payers_and_clients_are_refused_before_anything_is_written(self, ledger):
         head = ledger.head
@@ -479,15 +479,15 @@ def test_a_killed_copy_of_the_file_holds_what_was_reserved(tmp_path):
             ledger.reserve("r", number, ids(1), BOTH)
             image = tmp_path / f"image{number}"
             image.mkdir()
-            for name in ("l.db", "l.db-wal"):
-                shutil.copy(tmp_path / name, image / name)
+            for part in tmp_path.glob("l.db*"):
+                shutil.copy(part, image / part.name)
             with Ledger.open(image / "l.db") as copy:
                 assert len(copy.entries) == number + 1
                 copy.verify()
 
 
 def test_commits_are_synced(ledger):
-    raw = ledger._store._connection
+    raw = ledger._chain._connection
     assert raw.execute("PRAGMA synchronous").fetchone()[0] == 2
     assert raw.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
 
@@ -497,8 +497,8 @@ def test_rows_are_plain_to_read(ledger, tmp_path):
     raw = sqlite3.connect(tmp_path / "ledger.db")
     kinds = raw.execute("SELECT kind, body FROM rows ORDER BY seq").fetchall()
     raw.close()
-    assert [kind for kind, _ in kinds] == ["open", "reserve", "settle"]
-    assert json.loads(kinds[1][1])["charges"][1]["event"]["event"]["noise_multiplier"] == 2.0
+    assert [kind for kind, _ in kinds] == ["open", "join", "reserve", "settle"]
+    assert json.loads(kinds[2][1])["charges"][1]["event"]["event"]["noise_multiplier"] == 2.0
 
 
 def test_an_earlier_state_can_be_read(ledger, tmp_path):

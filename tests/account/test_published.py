@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from papers.accounting import PAPERS, lines
+from papers.accounting import PAPERS, published_numbers
 
 from sordino.account.accountants import published
 from sordino.account.accountants.accountant import price
@@ -141,7 +141,7 @@ def test_fed_cad_certified(sigma, uploads, replace, zero_out):
 
 
 def test_every_paper_has_lines_and_each_is_finite():
-    found = list(lines())
+    found = list(published_numbers())
     assert {line.paper.split()[0].rstrip(",") for line in found} >= {"Baek", "Xue", "Fed-CAD", "Yuan", "one"}
     assert all(np.isfinite(line.computed) for line in found)
-    assert [line for name in PAPERS for line in lines(name)] == found
+    assert [line for name in PAPERS for line in published_numbers(name)] == found

@@ -5,8 +5,8 @@ import sqlite3
 
 import numpy as np
 import pytest
+from tests.account.forging import tamper
 
-from sordino.account.ledger.hash_chain import Row
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import LedgerError, LedgerTampered
 from sordino.events import Charge, GaussianDpEvent, Guarantee
@@ -25,14 +25,6 @@ def path(tmp_path):
     return path
 
 
-def tamper(path, *statements):
-    raw = sqlite3.connect(path)
-    for statement in statements:
-        raw.execute(statement)
-    raw.commit()
-    raw.close()
-
-
 def verify(path):
     with Ledger.open(path, write=False) as ledger:
         ledger.verify()
@@ -42,45 +34,26 @@ def verify(path):
     "statements",
     [
         ["UPDATE rows SET body = replace(body, '2.0', '9.0') WHERE seq = 5"],
-        ["UPDATE rows SET kind = 'settle' WHERE seq = 3"],
-        ["UPDATE rows SET cohort = (SELECT cohort FROM rows WHERE seq = 3) WHERE seq = 5"],
-        ["UPDATE rows SET cohort = NULL WHERE seq = 5"],
-        ["UPDATE rows SET excluded = NULL WHERE seq = 5"],
+        ["UPDATE rows SET kind = 'settle' WHERE seq = 4"],
+        ["UPDATE rows SET cohort = (SELECT cohort FROM rows WHERE seq = 4) WHERE seq = 6"],
+        ["UPDATE rows SET cohort = NULL WHERE seq = 6"],
+        ["UPDATE rows SET excluded = NULL WHERE seq = 6"],
         ["UPDATE rows SET hash = zeroblob(32) WHERE seq = 5"],
         ["DELETE FROM rows WHERE seq = 5"],
-        ["DELETE FROM rows WHERE seq = 12"],
+        ["DELETE FROM rows WHERE seq = 13"],
         ["DELETE FROM rows WHERE seq > 6"],
         ["DELETE FROM rows"],
         ["DELETE FROM head"],
-        ["UPDATE head SET seq = 11"],
+        ["UPDATE head SET seq = 12"],
         [f"UPDATE rows SET seq = {new} WHERE seq = {old}" for old, new in ((3, -1), (5, 3), (-1, 5))],
-        ["INSERT INTO rows SELECT 13, kind, body, cohort, excluded, hash FROM rows WHERE seq = 12"],
-        ["UPDATE rows SET body = replace(body, '\"round\":0', '\"round\":9') WHERE seq = 1"],
+        ["INSERT INTO rows SELECT 14, kind, body, cohort, excluded, hash FROM rows WHERE seq = 13"],
+        ["UPDATE rows SET body = replace(body, '\"round\":0', '\"round\":9') WHERE seq = 2"],
         ["UPDATE rows SET body = 'nothing' WHERE seq = 0"],
     ],
 )
 def test_an_edited_deleted_or_reordered_row_is_found(path, statements):
     tamper(path, *statements)
     with pytest.raises(LedgerTampered):
-        verify(path)
-
-
-def test_a_chain_rewritten_with_a_cheaper_cost_is_found_by_its_events(path):
-    """Whoever recomputes the hashes still has to make the stated ε follow from the events."""
-    raw = sqlite3.connect(path)
-    rows = raw.execute("SELECT seq, kind, body, cohort, excluded FROM rows ORDER BY seq").fetchall()
-    link = bytes(32)
-    for content in rows:
-        row = Row(*content)
-        if row.seq == 1:
-            row = Row(row.seq, row.kind, row.body.replace('"costs":[1.99', '"costs":[0.99'), row.cohort, row.excluded)
-            assert '"costs":[0.99' in row.body
-        link = row.chained(link)
-        raw.execute("UPDATE rows SET body = ?, hash = ? WHERE seq = ?", (row.body, link, row.seq))
-    raw.execute("UPDATE head SET hash = ?", (link,))
-    raw.commit()
-    raw.close()
-    with pytest.raises(LedgerTampered, match="row 1 states"):
         verify(path)
 
 
@@ -116,7 +89,7 @@ def test_flipped_bits_of_the_file_are_found_or_harmless(path):
     """A bit of the file itself: either it is found, or the books still say exactly what they said."""
     pristine = path.read_bytes()
     with Ledger.open(path, write=False) as ledger:
-        rows = ledger._store.rows()
+        rows = ledger._chain.rows()
     rng, found = random.Random(1), 0
     for _ in range(150):
         data = bytearray(pristine)
@@ -126,7 +99,7 @@ def test_flipped_bits_of_the_file_are_found_or_harmless(path):
         try:
             with Ledger.open(path, write=False) as ledger:
                 ledger.verify()
-                assert ledger._store.rows() == rows
+                assert ledger._chain.rows() == rows
         except LedgerError:
             found += 1
     assert found > 30

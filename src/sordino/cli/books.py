@@ -1,4 +1,4 @@
-"""Certificates and ledgers for people: tables in the terminal."""
+"""Certificates for people: the short form, as tables in the terminal."""
 
 from __future__ import annotations
 
@@ -11,48 +11,53 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from sordino.account.certificate.certificate import Assurance, Certificate
+    from sordino.account.certificate.document import CertificateDocument, Promise
 
 _STYLE = {"certified": "green", "claimed-only": "yellow", "unprotected": "red"}
 
 
-def certificate(told: Certificate) -> RenderableType:
-    """Returns the readable certificate."""
-    about = f"Certificate of {told.federation}: {told.releases} releases, {told.population} clients, δ = {told.delta:g}"
+def certificate(told: CertificateDocument) -> RenderableType:
+    """Returns a certificate in short; `sordino certificate RUN` prints all of it."""
+    about = f"Certificate of {told.federation}: {told.releases} releases, δ = {told.delta:g}"
     table = Table(title=about, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("unit", "observer", "adjacency", "status"):
         table.add_column(column)
-    for column in ("ε", "claimed ε"):
+    for column in ("ε", "μ", "claimed ε"):
         table.add_column(column, justify="right")
-    for entry in told.entries:
-        table.add_row(*_cells(entry))
-    lines = [Text(f"{entry.unit}/{entry.observer}: {line}") for entry in told.entries for line in _words(entry)]
-    stamp = "simulation: the noise is seeded; " if told.simulation else ""
-    return Group(table, *lines, Text(f"{stamp}ledger {told.ledger_head[:16]}…", style="dim"))
+    for one in told.promises:
+        table.add_row(*_cells(one))
+    lines = [Text(line) for line in dict.fromkeys(line for one in told.promises for line in _words(one))]
+    if told.simulation:
+        lines.append(Text(_SEEDED, style="yellow"))
+    if told.statement.trust == "distributed":
+        lines.append(Text(f"secure sum: {told.statement.secure_sum}"))
+    head = f"ledger {told.ledger_head[:16]}…, signed by {told.public_key[:16]}…"
+    return Group(table, *lines, Text(head, style="dim"))
 
 
-def _cells(entry: Assurance) -> Iterator[str | Text]:
-    yield entry.unit
-    yield entry.observer
-    yield entry.adjacency
-    yield Text(entry.status, style=_STYLE[entry.status])
-    yield number(entry.epsilon)
-    yield "" if entry.claimed_epsilon is None else number(entry.claimed_epsilon)
+_SEEDED = "simulation: the noise came from a seed, so certified numbers hold for the same run with unseeded noise"
 
 
-def _words(entry: Assurance) -> Iterator[str]:
-    if entry.epsilon is not None:
-        near = "" if entry.near_limit is None else f"; {entry.near_limit} clients are near their limit"
-        yield (
-            f"worst client {entry.worst.client} ({entry.worst.participations} rounds), "
-            f"median client ε {number(entry.median_epsilon)}{near}; by {entry.accountant}"
-        )
-    if entry.reason:
-        yield f"ε is infinite: {entry.reason}"
-    if entry.claimed_epsilon is not None:
-        yield f"the claim is {entry.claim or 'a published formula'}"
-    if entry.note:
-        yield entry.note
+def _cells(one: Promise) -> Iterator[str | Text]:
+    yield one.unit
+    yield one.observer
+    yield one.adjacency
+    yield Text(one.status, style=_STYLE[one.status])
+    yield number(one.epsilon)
+    yield number(one.numbers.mu)
+    yield "" if one.claimed_epsilon is None else number(one.claimed_epsilon)
+
+
+def _words(one: Promise) -> Iterator[str]:
+    who = f"{one.unit}/{one.observer}/{one.adjacency}"
+    if one.epsilon is None:
+        yield f"{who}: ε is infinite: {one.numbers.reason}"
+    else:
+        yield f"{who}: {one.basis}; accountant {one.numbers.answered}"
+    if one.claimed_epsilon is not None:
+        yield f"{who}: the claim is {one.claim or 'a published formula'}"
+    if one.numbers.note:
+        yield f"{who}: {one.numbers.note}"
 
 
 def number(value: float | None) -> str:

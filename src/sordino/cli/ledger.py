@@ -13,31 +13,35 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from sordino.account.certificate.certificate import Certificate
-    from sordino.account.ledger.listing import Line
+    from sordino.account.ledger.listing import LedgerLine
 
 
 def ledger(
     run: Annotated[Path, typer.Argument(help="run folder, or ledger file")],
-    client: Annotated[int | None, typer.Option(help="only what this client paid, with its own running sum")] = None,
-    verify: Annotated[bool, typer.Option("--verify", help="check the chain and recompute every ε")] = False,
+    client: Annotated[str | None, typer.Option(help="only what the client of this name paid, with its sum")] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="check rows, published heads and every ε")] = False,
+    witness: Annotated[Path | None, typer.Option(help="another file to which heads were published")] = None,
+    heads: Annotated[Path | None, typer.Option(help="a copy of the ledger's head log")] = None,
+    head: Annotated[list[str] | None, typer.Option(help="a head that you kept; may be repeated")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """List every release, or verify that nothing was changed.
+    """List every release, or verify that nothing was changed, cut off, rolled back or rewritten.
 
     RUN is a run folder, or a ledger file.
     """
-    path, name, certificate = _locate(run)
+    path, name, certificate, told = _locate(run)
+    witness = witness or told
     if verify:
         from sordino.account.certificate.verify import verify as check
 
-        checked = list(check(path, certificate))
+        checked = list(check(path, certificate, heads=heads, witness=witness, kept=head or []))
         print(json.dumps({"verified": True, "ledger": str(path), "checks": checked}) if as_json else "\n".join(checked))
         return
     from sordino.account.ledger.ledger import Ledger
     from sordino.account.ledger.listing import listing
 
-    with Ledger.open(path, write=False) as books:
-        lines = list(listing(books, name, client))
+    with Ledger.open(path, write=False, heads=heads, witness=witness) as books:
+        lines = list(listing(books, name, None if client is None else books.number(client)))
         about = {"ledger": str(path), "federation": books.federation, "population": books.population}
         about |= {"delta": books.delta, "head": books.head}
     if as_json:
@@ -46,29 +50,37 @@ def ledger(
         _show(about, lines)
 
 
-def _locate(run: Path) -> tuple[Path, str | None, Certificate | None]:
-    """Returns the ledger's file, the run's name in it, and the run's certificate, as far as there are any."""
+def _locate(run: Path) -> tuple[Path, str | None, Certificate | None, Path | None]:
+    """Returns the ledger's file, the run's name in it, the run's certificate and its witness, if there are any."""
     from sordino.account.certificate.certificate import Certificate
     from sordino.errors import LedgerError
 
     if not run.is_dir():
-        return run, None, None
-    own = run / "ledger.db"
+        return run, None, None, None
     try:
-        recipe = tomllib.loads((run / "recipe.toml").read_text()) if (run / "recipe.toml").exists() else {}
-        facts = json.loads((run / "run.json").read_text()) if (run / "run.json").exists() else {}
-        told = run / "certificate.json"
-        certificate = Certificate.from_json(told.read_text()) if told.exists() else None
+        recipe = tomllib.loads(text) if (text := _read(run, "recipe.toml")) else {}
+        facts = json.loads(text) if (text := _read(run, "run.json")) else {}
+        certificate = Certificate.from_json(text) if (text := _read(run, "certificate.json")) else None
     except (OSError, ValueError) as error:
         raise LedgerError(f"run folder {run} cannot be read ({error}): name the ledger file instead") from None
-    shared = recipe.get("ledger", {}).get("path")
-    path = Path(shared) if shared else own
+    settings = recipe.get("ledger", {})
+    path = Path(settings["path"]) if settings.get("path") else _place(run, "ledger.db")
     if not path.exists():
         raise LedgerError(f"run folder {run} has no ledger at {path}: name the ledger file instead")
-    return path, facts.get("run"), certificate
+    return path, facts.get("run"), certificate, Path(settings["witness"]) if settings.get("witness") else None
 
 
-def _show(about: dict[str, Any], lines: list[Line]) -> None:
+def _place(run: Path, name: str) -> Path:
+    """Returns where a file of a run lies: in its private or its public part, or in the folder itself."""
+    return next((part for part in (run / "private" / name, run / "public" / name) if part.exists()), run / name)
+
+
+def _read(run: Path, name: str) -> str | None:
+    place = _place(run, name)
+    return place.read_text() if place.exists() else None
+
+
+def _show(about: dict[str, Any], lines: list[LedgerLine]) -> None:
     """Prints one table a promise."""
     from rich.console import Console
 
@@ -79,7 +91,7 @@ def _show(about: dict[str, Any], lines: list[Line]) -> None:
     console.print(f"{len(lines)} charges; head {about['head'][:16]}…", style="dim")
 
 
-def _table(lines: list[Line]) -> Table:
+def _table(lines: list[LedgerLine]) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 

@@ -14,29 +14,27 @@ from typing import Any, Literal
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
-from rich.console import RenderableType
 
 from sordino.account.accountants.accountant import Curve, require_delta
 from sordino.account.accountants.filter import Filter
+from sordino.account.certificate.proof import CURVE_DELTAS
 from sordino.account.ledger.book import Book
 from sordino.account.ledger.budget import Budget
 from sordino.account.ledger.entry import now
 from sordino.account.ledger.ledger import Ledger
-from sordino.cli import books as display
 from sordino.errors import LedgerError
 from sordino.events import Guarantee
 from sordino.types import Adjacency, Observer, Unit
 
 FORMAT = 1
-CURVE_DELTAS: tuple[float, ...] = (*(float(f"{m}e-{k}") for k in range(9, 3, -1) for m in (1, 3)), 1e-3)
 NEAR = 0.9
 """A client is near its limit from this share of its budget on."""
 
-Status = Literal["certified", "claimed-only", "unprotected"]
+PromiseStatus = Literal["certified", "claimed-only", "unprotected"]
 
 
 @dataclass(frozen=True)
-class Claim:
+class ClaimedEpsilon:
     """What a paper's own formula says, and the words for why it may not hold."""
 
     epsilon: float
@@ -61,7 +59,7 @@ class Assurance:
     adjacency: Adjacency
     epsilon: float | None
     delta: float
-    status: Status
+    status: PromiseStatus
     accountant: str
     reason: str
     note: str
@@ -100,6 +98,18 @@ class Certificate:
                 return entry
         raise LedgerError(f"the certificate promises nothing to a {unit} against the {observer}")
 
+    def __str__(self) -> str:
+        """Returns a line for each promise; `Outcome.document` is the certificate to publish."""
+        told = [f"Certificate of {self.federation}: {self.releases} releases, δ = {self.delta:g}"]
+        told += ["simulation: the noise is seeded"] if self.simulation else []
+        for entry in self.entries:
+            epsilon = "∞" if entry.epsilon is None else f"{entry.epsilon:.5g}"
+            who = f"{entry.unit} against the {entry.observer} ({entry.adjacency})"
+            told.append(f"  {who}: {entry.status}, ε = {epsilon}" + (f"; {entry.reason}" if entry.reason else ""))
+            if entry.claimed_epsilon is not None:
+                told.append(f"    claimed ε = {entry.claimed_epsilon:.5g} by {entry.claim or 'a published formula'}")
+        return "\n".join(told)
+
     def to_json(self) -> str:
         """Returns the certificate as JSON; infinite numbers are null."""
         return json.dumps({"format": FORMAT} | asdict(self), indent=2, allow_nan=False) + "\n"
@@ -118,16 +128,13 @@ class Certificate:
         except (ValueError, KeyError, TypeError) as error:
             raise LedgerError(f"the certificate cannot be read ({error}): make it anew from its ledger") from error
 
-    def __rich__(self) -> RenderableType:
-        return display.certificate(self)
-
 
 def certify(
     ledger: Ledger,
     delta: float,
     *,
     guarantees: Iterable[Guarantee] | None = None,
-    claims: Mapping[Guarantee, Claim] | None = None,
+    claims: Mapping[Guarantee, ClaimedEpsilon] | None = None,
     budget: Budget | None = None,
     filters: Mapping[Guarantee, Filter] | None = None,
     stopped_by_participation: bool = False,
@@ -200,7 +207,7 @@ def _assure(
         words = "; ".join(filter(None, [curve.reason, why]))
         curve = Curve(curve.accountant, lambda delta: math.inf, lambda epsilon: 1.0, reason=words)
     worst = curve.epsilon(delta)
-    limits = budget.limits(ledger.population) if budget else None
+    limits = ledger.limits(budget) if budget else None
     return Assurance(
         unit=guarantee.unit,
         observer=guarantee.observer,
@@ -254,8 +261,8 @@ def _as_server(made: Mapping[Guarantee, Assurance], guarantee: Guarantee) -> Ass
     return Assurance(**vars(server) | {"observer": "outsider", "note": "; ".join(filter(None, [why, server.note]))})
 
 
-def _judge(entry: Assurance, claim: Claim | None) -> Assurance:
-    proved: Status = "certified" if entry.epsilon is not None else "claimed-only" if claim else "unprotected"
+def _judge(entry: Assurance, claim: ClaimedEpsilon | None) -> Assurance:
+    proved: PromiseStatus = "certified" if entry.epsilon is not None else "claimed-only" if claim else "unprotected"
     told = {"claimed_epsilon": _finite(claim.epsilon), "claim": claim.formula} if claim else {}
     return Assurance(**vars(entry) | {"status": proved} | told)
 

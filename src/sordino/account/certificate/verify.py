@@ -1,4 +1,4 @@
-"""Checks a ledger and a certificate against each other: the chain, every cost, every promised ε."""
+"""Checks a ledger, its published heads and a certificate against each other: rows, costs, heads, every promised ε."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sordino.account.accountants.filter import named
 from sordino.account.certificate.certificate import Assurance, Certificate, certify
-from sordino.account.ledger.hash_chain import Store
+from sordino.account.ledger.hash_chain import HashChain
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import LedgerTampered
 from sordino.events import Guarantee
@@ -16,21 +16,42 @@ from sordino.events import Guarantee
 _TOLERANCE = 1e-6
 
 
-def verify(path: Path, certificate: Certificate | None = None) -> Iterator[str]:
+def verify(
+    path: Path,
+    certificate: Certificate | None = None,
+    *,
+    heads: Path | None = None,
+    witness: Path | None = None,
+    kept: Sequence[str] = (),
+) -> Iterator[str]:
     """Yields what was checked, one sentence each.
+
+    Args:
+        path: the ledger.
+        certificate: what a run promised.
+        heads: a copy of the ledger's head log; None for the one that it names itself.
+        witness: another file to which its heads were published.
+        kept: heads (in hex) that somebody kept, from certificates, checkpoints or lines of a head log.
 
     Raises:
         LedgerTampered: at the first thing that does not hold.
     """
-    with closing(Store.open(path, write=False)) as store:
-        store.verify()  # before rows are read back, so that what was changed is named by its place
-    with Ledger.open(path, write=False) as ledger:
-        ledger.verify()
+    with closing(HashChain.open(path, write=False)) as chain:
+        chain.verify()  # before rows are read back, so that what was changed is named by its place
+    with Ledger.open(path, write=False, heads=heads, witness=witness) as ledger:
+        published = ledger.verify()
         settled = sum(entry.settled for entry in ledger.entries)
         yield f"chain: every row is in its place and unchanged (head {ledger.head[:16]}…)"
         yield f"costs: ε of all {len(ledger.entries)} releases follows from their events ({settled} settled)"
+        for head in kept:
+            ledger.must_contain(head)
+        files = "head log and witness" if witness else "head log"
+        yield (
+            f"heads: {published} published heads are in the chain, {files} signed by key {ledger.public_key[:16]}…"
+            + (f", and {len(kept)} that were kept" if kept else "")
+        )
     if certificate is not None:
-        with Ledger.open(path, write=False, until=certificate.ledger_head) as ledger:
+        with Ledger.open(path, write=False, heads=heads, until=certificate.ledger_head) as ledger:
             _compare(path, _again(ledger, certificate), certificate)
         yield f"certificate: all {len(certificate.entries)} promises follow from the ledger"
 

@@ -30,7 +30,7 @@ from sordino.types import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Payment:
-    """One event, and who paid for it: the members of `cohort`, or everyone but them."""
+    """One event, and who paid for it: the members of `cohort`, or everyone but them (who was there at the time)."""
 
     event: DpEvent
     cohort: Cohort
@@ -38,7 +38,8 @@ class Payment:
 
     def paid_by(self, clients: IntArray) -> NDArray[np.int64]:
         """Returns 1 for each client that paid, else 0."""
-        return (self.cohort.contains(clients) ^ self.inverted).astype(np.int64)
+        members = self.cohort.contains(clients)
+        return (~members & (clients < self.cohort.population) if self.inverted else members).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,14 @@ class Book:
         for payment in self._payments.pop(seq, []):
             self._shift(payment, np.subtract)
 
+    def grow(self, population: int) -> None:
+        """Makes room for clients that came later: they have paid nothing so far."""
+        more = np.zeros(population - self.population, np.uint64)
+        for payment in self._all():
+            if payment.inverted:
+                more -= _weight(payment.event)
+        self.keys, self.population = np.concatenate([self.keys, more]), population
+
     def groups(self) -> list[Group]:
         """Returns the different histories, with how many clients share each."""
         _, first, counts = np.unique(self.keys, return_index=True, return_counts=True)
@@ -97,15 +106,16 @@ class Book:
     def sums(self, costs: Mapping[DpEvent, FloatArray], extra: DpEvent | None = None) -> FloatArray:
         """Returns the sum of the costs of what each client paid for and of `extra`, `[cost, population]`."""
         width = len(next(iter(costs.values()), np.empty(0)))
-        everyone, each = np.zeros(width), np.zeros((width, self.population))
-        if extra is not None:
-            everyone += costs[extra]
+        each = np.zeros((width, self.population))
+        everyone = {self.population: np.zeros(width) if extra is None else costs[extra].astype(np.float64)}
         for payment in self._all():
-            cost = costs[payment.event]
+            cost, known = costs[payment.event], payment.cohort.population
             if payment.inverted:
-                everyone += cost
+                everyone[known] = everyone.get(known, 0.0) + cost
             each[:, payment.cohort.ids()] += (-cost if payment.inverted else cost)[:, None]
-        return np.asarray(each + everyone[:, None], dtype=np.float64)
+        for known, cost in everyone.items():
+            each[:, :known] += cost[:, None]
+        return each
 
     def plain(self, extra: DpEvent | None = None) -> bool:
         """Returns whether all that was paid for is plain Gaussians, whose sum has a closed form."""
@@ -116,7 +126,7 @@ class Book:
         """Whether anybody paid here for taking part, so that what is spent depends on the selection's coins."""
         return any(not payment.inverted for payment in self._all())
 
-    def prices(self, delta: float, accountant: str = "pld", extra: DpEvent | None = None) -> pricing.Prices:
+    def prices(self, delta: float, accountant: str = "pld", extra: DpEvent | None = None) -> pricing.ClientPrices:
         """Returns ε of every client at δ, as if each had also paid for `extra`."""
         return pricing.prices(self, delta, accountant, extra)
 
@@ -124,21 +134,35 @@ class Book:
         """Returns the client that paid most at δ, and a curve that bounds every client's, at every δ."""
         return pricing.ceiling(self, delta, accountant)
 
-    def affords(
-        self, event: DpEvent, limits: FloatArray, delta: float, accountant: str, headroom: Headroom
-    ) -> BoolArray:
-        """Returns which clients keep within their limit if they also pay for `event`."""
-        return pricing.affords(self, event, limits, delta, accountant, headroom)
+    def charged(self, delta: float, accountant: str = "pld") -> list[Mapping[DpEvent, int]]:
+        """Returns histories whose highest curve bounds every client's, for somebody without the book to price."""
+        return pricing.charged(self, delta, accountant)
 
-    def admitted(self, chosen: Filter, limits: FloatArray, event: DpEvent | None = None) -> BoolArray:
-        """Returns which clients the filter, lowered to each one's limit, admits, if they also pay for `event`."""
-        return pricing.admitted(self, chosen, limits, event)
+    def affords(
+        self,
+        event: DpEvent,
+        limits: FloatArray,
+        delta: float,
+        accountant: str,
+        headroom: Headroom,
+        clients: IntArray | None = None,
+    ) -> BoolArray:
+        """Returns which of the clients (None: all) keep within their limit if they also pay for `event`."""
+        return pricing.affords(self, event, limits, delta, accountant, headroom, clients)
+
+    def admitted(
+        self, chosen: Filter, limits: FloatArray, event: DpEvent | None = None, clients: IntArray | None = None
+    ) -> BoolArray:
+        """Returns whom of the clients (None: all) the filter, lowered to each one's limit, admits, `event` included."""
+        return pricing.admitted(self, chosen, limits, event, clients)
 
     def _shift(self, payment: Payment, sign: Callable[..., NDArray[np.uint64]]) -> None:
         # Only differences between clients matter, so "everyone but these" is a change to these alone.
         if payment.inverted:
             sign = np.subtract if sign is np.add else np.add
-        members = payment.cohort.ids()
+            members = payment.cohort.rest(self.population)
+        else:
+            members = payment.cohort.ids()
         self.keys[members] = sign(self.keys[members], _weight(payment.event))
 
     def _all(self) -> Sequence[Payment]:

@@ -16,7 +16,7 @@ _SPARSE, _DENSE = b"s", b"d"
 
 @dataclass(frozen=True)
 class Cohort:
-    """Which of `population` clients belong; exactly one of the two arrays is set."""
+    """Which of the `population` clients that there were at the time belong; exactly one of the two arrays is set."""
 
     population: int
     sparse: NDArray[np.uint32] | None
@@ -57,16 +57,24 @@ class Cohort:
         return mask
 
     def contains(self, clients: IntArray) -> BoolArray:
-        """Returns which of the clients are members."""
+        """Returns which of the clients are members; those that came later than the cohort are not."""
         if self.dense is not None:
-            bits = self.dense[clients >> 3] >> (7 - (clients & 7)).astype(np.uint8)
-            return np.asarray(bits & 1, dtype=np.bool_)
+            inside = clients < self.population
+            known = clients if inside.all() else np.where(inside, clients, 0)
+            bits = self.dense[known >> 3] >> (7 - (known & 7)).astype(np.uint8)
+            return np.asarray(bits & 1, dtype=np.bool_) & inside
         members = self.sparse if self.sparse is not None else np.empty(0, np.uint32)
         place = np.searchsorted(members, clients)
         inside = place < len(members)
         found = np.zeros(len(clients), np.bool_)
         found[inside] = members[place[inside]] == clients[inside]
         return found
+
+    def rest(self, population: int) -> IntArray:
+        """Returns the members, and all of `population` clients that came later: whom "all but these" leaves out."""
+        if population == self.population:
+            return self.ids()
+        return np.concatenate([self.ids(), np.arange(self.population, population, dtype=np.int64)])
 
     def __len__(self) -> int:
         if self.sparse is not None:

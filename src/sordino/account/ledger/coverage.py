@@ -7,7 +7,7 @@ the kind asked for either made a stronger one from which it follows, or leaves t
 from __future__ import annotations
 
 from sordino.account.ledger.book import Payment
-from sordino.account.ledger.entry import Entry
+from sordino.account.ledger.entry import LedgerEntry
 from sordino.events import Guarantee
 
 
@@ -26,7 +26,7 @@ def implies(given: Guarantee, wanted: Guarantee) -> bool:
     return sees and (given.unit, given.adjacency, wanted.unit) == ("client", "replace", "record")
 
 
-def payments(entry: Entry, wanted: Guarantee) -> list[Payment] | None:
+def payments(entry: LedgerEntry, wanted: Guarantee) -> list[Payment] | None:
     """Returns what a release costs under `wanted`, and whom; None when it promised nothing of the kind."""
     if not entry.charges:
         return []

@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
+
+import numpy as np
 
 from sordino.account.accountants.accountant import epsilon
 from sordino.account.accountants.exact import separation
 from sordino.account.accountants.history import flatten
 from sordino.account.ledger.cohort import Cohort
-from sordino.account.ledger.hash_chain import Row
+from sordino.account.ledger.hash_chain import LedgerRow
 from sordino.errors import LedgerError
 from sordino.events import Charge, Guarantee, decode, encode
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """One release: as reserved, and after settlement as it really was."""
 
     seq: int
@@ -36,17 +38,19 @@ class Entry:
     settled: bool = False
     digest: str = ""
 
-    def same_release(self, other: Entry) -> bool:
+    def same_release(self, other: LedgerEntry) -> bool:
         """Returns whether both describe the same bits: the same run, round, clients, charges, seed and data."""
-        return (self.run, self.round_, self.fingerprint, self.charges) == (
-            other.run,
-            other.round_,
-            other.fingerprint,
-            other.charges,
-        ) and (self.participants.pack(), self.excluded.pack()) == (other.participants.pack(), other.excluded.pack())
+        mine, theirs = self.excluded, other.excluded
+        known = max(mine.population, theirs.population)
+        return (
+            (self.run, self.round_, self.fingerprint) == (other.run, other.round_, other.fingerprint)
+            and self.charges == other.charges
+            and np.array_equal(self.participants.ids(), other.participants.ids())
+            and np.array_equal(mine.rest(known), theirs.rest(known))
+        )
 
 
-def reserve_row(seq: int, entry: Entry, delta: float) -> Row:
+def reserve_row(seq: int, entry: LedgerEntry, delta: float) -> LedgerRow:
     """Returns the row that reserves an entry."""
     body = {
         "run": entry.run,
@@ -58,13 +62,13 @@ def reserve_row(seq: int, entry: Entry, delta: float) -> Row:
         "fingerprint": entry.fingerprint,
         "time": now(),
     }
-    return Row(seq, "reserve", canonical(body), entry.participants.pack(), entry.excluded.pack())
+    return LedgerRow(seq, "reserve", canonical(body), entry.participants.pack(), entry.excluded.pack())
 
 
-def read_reserve(row: Row, population: int) -> Entry:
+def read_reserve(row: LedgerRow, population: int) -> LedgerEntry:
     """Inverts `reserve_row`."""
     body = json.loads(row.body)
-    return Entry(
+    return LedgerEntry(
         seq=row.seq,
         run=body["run"],
         round_=body["round"],
@@ -78,10 +82,40 @@ def read_reserve(row: Row, population: int) -> Entry:
     )
 
 
-def settle_row(seq: int, reservation: int, charges: Sequence[Charge], senders: Cohort | None, digest: str) -> Row:
+def settle_row(
+    seq: int, quoted: LedgerEntry, charges: tuple[Charge, ...], senders: Cohort | None, digest: str, delta: float
+) -> LedgerRow:
     """Returns the row that settles a reservation."""
-    body = {"reservation": reservation, "charges": records(charges), "digest": digest, "time": now()}
-    return Row(seq, "settle", canonical(body), None if senders is None else senders.pack())
+    body = {
+        "reservation": quoted.seq,
+        "charges": records(charges),
+        "costs": list(quoted.costs) if charges == quoted.charges else costs_of(charges, delta),
+        "digest": digest,
+        "time": now(),
+    }
+    return LedgerRow(seq, "settle", canonical(body), None if senders is None else senders.pack())
+
+
+def read_settle(row: LedgerRow, body: Mapping[str, Any], quoted: LedgerEntry, population: int) -> LedgerEntry:
+    """Inverts `settle_row`: the release that was reserved, as it really was.
+
+    Raises:
+        LedgerError: it was sent by clients whom the reservation does not name, or tells what nothing released was.
+    """
+    sent = quoted.participants if row.cohort is None else Cohort.unpack(row.cohort, population)
+    if sent is not quoted.participants and not np.all(quoted.participants.contains(sent.ids())):
+        raise LedgerError(f"reservation {quoted.seq} is settled with clients that it did not name")
+    charges = tuple(map(charge_of, body["charges"]))
+    if body["digest"] and not charges:
+        raise LedgerError(f"reservation {quoted.seq} is settled as nothing, with a digest of what was released")
+    return replace(
+        quoted,
+        participants=sent,
+        charges=charges,
+        costs=tuple(body["costs"]),
+        settled=True,
+        digest=body["digest"],
+    )
 
 
 def costs_of(charges: Sequence[Charge], delta: float) -> list[float | None]:

@@ -1,40 +1,45 @@
 """An append-only, hash-chained table in SQLite: what was committed stays, and what was changed is found.
 
 Formal guarantees:
-    *Durable.* `append` returns after the commit has been fsync'd (write-ahead log, synchronous=FULL).
+    *Durable.* A transaction ends after its commit has been fsync'd (write-ahead log, synchronous=FULL).
     *Serial.* Writers take SQLite's write lock before they read the head, so two processes never fork the chain.
     *Tamper-evident.* Every row's hash covers its content, its place and its predecessor; the head is kept apart, so a
-    missing last row is found too. The chain has no secret: whoever rewrites *all* of it is found only by comparing the
-    head with one published earlier (every certificate carries it).
+    missing last row is found too. Rows are checked whenever they are read, and read back before they are committed. The
+    file may hold our two tables and nothing else: a trigger or a view could swallow or dress up rows. Whoever rewrites
+    *all* of the chain is found by comparing it with a head published earlier (`account.ledger.heads`).
+    *Hiding.* Hashes are keyed with a salt that stays in the file, so a published head tells nothing about its row, even
+    to somebody who knows everything in that row but one client.
 """
 
 from __future__ import annotations
 
 import hashlib
+import secrets
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from sordino.account.ledger.sqlite import connect, sentences, sync_folder
+from sordino.account.ledger.sqlite import connect, make, sentences, sync_folder
 from sordino.errors import LedgerError, LedgerTampered
 
-FORMAT = 1
+FORMAT = 2
 _APPLICATION = 0x534F5244
 _GENESIS = bytes(32)
-_SCHEMA = (
-    "CREATE TABLE rows (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL, "
+_TABLES = {
+    "rows": "CREATE TABLE rows (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL, "
     "cohort BLOB, excluded BLOB, hash BLOB NOT NULL) STRICT",
-    "CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash BLOB NOT NULL) STRICT",
-    f"PRAGMA application_id = {_APPLICATION}",
-    f"PRAGMA user_version = {FORMAT}",
-)
+    "head": "CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash BLOB NOT NULL, "
+    "salt BLOB NOT NULL) STRICT",
+}
+_COLUMNS = "seq, kind, body, cohort, excluded, hash"
 
 
 @dataclass(frozen=True)
-class Row:
+class LedgerRow:
     """One line of the books, as stored."""
 
     seq: int
@@ -43,93 +48,144 @@ class Row:
     cohort: bytes | None = None
     excluded: bytes | None = None
 
-    def chained(self, previous: bytes) -> bytes:
+    def chained(self, previous: bytes, salt: bytes) -> bytes:
         """Returns the hash that binds this row to its place and to everything before it."""
-        digest = hashlib.blake2b(previous, digest_size=32, person=b"sordino.ledger")
+        digest = hashlib.blake2b(previous, digest_size=32, key=salt, person=b"sordino.ledger")
         for field in (str(self.seq).encode(), self.kind.encode(), self.body.encode(), self.cohort, self.excluded):
-            digest.update(b"-" if field is None else b"+%d:" % len(field) + field)
+            digest.update(b"-" if field is None else b"+%d:" % len(field))
+            digest.update(field or b"")
         return digest.digest()
 
 
-class Store:
+class HashChain:
     """A connection to one ledger file."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, copy: TemporaryDirectory[str] | None) -> None:
         self.path = path
         self._connection = connection
+        self._copy = copy
+        self._salt = b""
+        self._checked = (-1, _GENESIS)
+        """The last row that was read or written here, and its hash: all before it was checked."""
+        self._pending: tuple[int, bytes] | None = None
+        self._schema: int | None = None
+        self._version: int | None = None
 
     @classmethod
-    def open(cls, path: Path, *, first: str | None = None, write: bool = True) -> Store:
-        """Opens the file; with `first`, makes it if it is missing, with this body in its first row.
+    def open(cls, path: Path, *, create: bool = False, write: bool = True) -> HashChain:
+        """Opens the file, or with `create` makes it; a new one is `empty` until `begin`.
 
         Raises:
-            LedgerError: the file is missing, no ledger, of a newer format, locked or not writable.
+            LedgerError: the file is missing, no ledger, of another format, locked or not writable.
+            LedgerTampered: it holds tables, triggers, views or indices that are not ours.
         """
-        if first is None and not path.is_file():
+        if not create and not path.is_file():
             raise LedgerError(f"ledger {path} does not exist: name the ledger file or the folder of a run")
+        if create:
+            make(path)
         with sentences(path):
-            store = cls(path, connect(path, create=first is not None, write=write))
+            chain = cls(path, *connect(path, write=write))
         try:
             with sentences(path):
-                store._prepare(first, write=write)
+                chain._prepare(create=create, write=write)
         except BaseException:
-            store.close()
+            chain.close()
             raise
-        return store
+        return chain
 
-    def _prepare(self, first: str | None, *, write: bool) -> None:
-        empty = not self._scalar("SELECT count(*) FROM sqlite_master")
-        if not empty or first is None:
-            self._require_ledger()
+    def _prepare(self, *, create: bool, write: bool) -> None:
+        if not (create and self.empty):
+            self._require_format()
+            self._require_schema()
         if write:
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute("PRAGMA journal_mode = WAL")
-        if empty and first is not None:
-            self._create(first)
-        if write:
-            # A full disk or a read-only file must show before a round starts, not after.
-            with self.transaction():
-                self._connection.execute("UPDATE head SET one = 1")
 
-    def _require_ledger(self) -> None:
+    def _require_format(self) -> None:
         if self._scalar("PRAGMA application_id") != _APPLICATION:
             raise LedgerError(f"{self.path} is not a sordino ledger: name another file")
-        if (version := self._scalar("PRAGMA user_version")) > FORMAT:
+        version = self._scalar("PRAGMA user_version")
+        if version > FORMAT:
             raise LedgerError(
                 f"ledger {self.path} has format {version}, and this version reads up to {FORMAT}: upgrade sordino"
             )
+        if version < FORMAT:
+            raise LedgerError(
+                f"ledger {self.path} has the old format {version}, which does not know who its clients are: keep it, "
+                "and lower the budget of a new ledger by what it says they spent"
+            )
 
-    def _create(self, first: str) -> None:
-        with self.transaction():
-            # Another process may have been faster.
-            if not self._scalar("SELECT count(*) FROM sqlite_master"):
-                for statement in _SCHEMA:
-                    self._connection.execute(statement)
-                self._connection.execute("INSERT INTO head VALUES (1, -1, ?)", (_GENESIS,))
-                self.append(lambda seq: Row(seq, "open", first))
-        sync_folder(self.path)
+    def _require_schema(self) -> None:
+        """Refuses whatever else SQLite would run or read on our behalf."""
+        if (schema := self._scalar("PRAGMA schema_version")) == self._schema:
+            return
+        found = {name: (kind, sql) for kind, name, sql in self._connection.execute(_MASTER)}
+        for name in found.keys() | _TABLES.keys():
+            if found.get(name) != ("table", _TABLES.get(name)):
+                what = f"a {found[name][0]} {name!r} that is not its own" if name in found else f"no table {name!r}"
+                raise LedgerTampered(f"ledger {self.path} has {what}: restore it from a copy")
+        self._schema = schema
+
+    @property
+    def empty(self) -> bool:
+        """Whether the file holds nothing at all yet."""
+        with sentences(self.path):
+            return not self._scalar("SELECT count(*) FROM sqlite_master")
+
+    def begin(self, first: str) -> None:
+        """Makes the tables of an empty file, and its first row with this body. Call inside a transaction."""
+        self._salt = secrets.token_bytes(32)
+        with sentences(self.path):
+            for statement in _TABLES.values():
+                self._connection.execute(statement)
+            self._connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            self._connection.execute(f"PRAGMA user_version = {FORMAT}")
+            self._connection.execute("INSERT INTO head VALUES (1, -1, ?, ?)", (_GENESIS, self._salt))
+        self.append(lambda seq: LedgerRow(seq, "open", first))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Holds the write lock; commits durably at the end, or leaves nothing behind."""
         with sentences(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
+            self._pending = None
             try:
                 yield
-                self._connection.execute("COMMIT")
+                self._commit()
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def append(self, make: Callable[[int], Row]) -> Row:
-        """Adds the row that `make` returns for the next place. Call inside a transaction."""
-        seq, previous = self.head()
-        row = make(seq + 1)
-        link = row.chained(previous)
+    def _commit(self) -> None:
+        self._connection.execute("COMMIT")
+        if self._pending is not None:
+            self._checked = self._pending
+
+    def touch(self) -> None:
+        """Writes without changing anything: a full disk or a read-only file must show before a round starts."""
+        self._connection.execute("UPDATE head SET one = 1")
+
+    def append(self, make_row: Callable[[int], LedgerRow]) -> LedgerRow:
+        """Adds the row that `make_row` returns for the next place. Call inside a transaction, after `news`.
+
+        Raises:
+            LedgerTampered: what is read back is not what was written; nothing is kept.
+        """
+        seq, previous = self._pending or self._checked
+        row = make_row(seq + 1)
+        link = row.chained(previous, self._salt)
         values = (row.seq, row.kind, row.body, row.cohort, row.excluded, link)
-        self._connection.execute("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", values)
-        self._connection.execute("UPDATE head SET seq = ?, hash = ?", (row.seq, link))
+        with sentences(self.path):
+            self._connection.execute("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", values)
+            self._connection.execute("UPDATE head SET seq = ?, hash = ?", (row.seq, link))
+            stored = self._connection.execute(f"SELECT {_COLUMNS} FROM rows WHERE seq = ?", (row.seq,)).fetchone()
+        if stored != values or self.head() != (row.seq, link):
+            raise LedgerTampered(
+                f"ledger {self.path} did not keep row {row.seq} as it was written: nothing was released, restore the "
+                "ledger from a copy"
+            )
+        self._pending = (row.seq, link)
         return row
 
     def head(self) -> tuple[int, bytes]:
@@ -140,22 +196,89 @@ class Store:
             raise LedgerTampered(f"ledger {self.path} has lost its head: restore it from a copy")
         return int(found[0]), bytes(found[1])
 
-    def rows(self, after: int = -1, until: int | None = None) -> list[Row]:
-        """Returns the rows behind `after`, up to `until`, in order."""
-        query = "SELECT seq, kind, body, cohort, excluded FROM rows WHERE seq > ? AND seq <= ? ORDER BY seq"
+    def first(self) -> LedgerRow:
+        """Returns the first row, unchecked."""
         with sentences(self.path):
-            return [
-                Row(*found) for found in self._connection.execute(query, (after, 2**62 if until is None else until))
-            ]
+            query = "SELECT seq, kind, body, cohort, excluded FROM rows WHERE seq = 0"
+            found = self._connection.execute(query).fetchone()
+        if found is None or found[1] != "open":
+            raise LedgerTampered(f"ledger {self.path} has lost its first row: restore it from a copy")
+        return LedgerRow(*found)
+
+    def rows(self) -> list[LedgerRow]:
+        """Returns all rows, in order, each of them checked."""
+        return [row for row, _ in self._all()]
+
+    def _all(self) -> list[tuple[LedgerRow, bytes]]:
+        with self._snapshot():
+            return list(self._walk(-1, _GENESIS))
+
+    def news(self) -> list[LedgerRow]:
+        """Returns the rows that came since the last call or append, each of them checked.
+
+        Raises:
+            LedgerTampered: a row was edited, removed or moved, those read before included as far as the last of them
+                and their number tell; or the file's tables changed.
+        """
+        with self._snapshot():
+            self._require_schema()
+            fresh = list(self._walk(*self._checked))
+            end = (fresh[-1][0].seq, fresh[-1][1]) if fresh else self._checked
+            self._require_kept(bool(fresh))
+            self._require_end(end)
+        self._checked = end
+        return [row for row, _ in fresh]
+
+    def _walk(self, seq: int, previous: bytes) -> Iterator[tuple[LedgerRow, bytes]]:
+        """Yields the rows behind `seq` with their hashes, checking place and hash of each."""
+        self._salt = self._scalar("SELECT salt FROM head") or b""
+        for *content, link in self._connection.execute(
+            f"SELECT {_COLUMNS} FROM rows WHERE seq > ? ORDER BY seq", [seq]
+        ):
+            row, seq = LedgerRow(*content), seq + 1
+            if row.seq != seq:
+                raise LedgerTampered(f"ledger {self.path}: row {seq} is missing: restore it from a copy")
+            if row.chained(previous, self._salt) != link:
+                raise LedgerTampered(f"ledger {self.path}: row {seq} was changed or moved: restore it from a copy")
+            yield row, link
+            previous = link
+
+    def _require_end(self, end: tuple[int, bytes]) -> None:
+        if self.head() != end:
+            raise LedgerTampered(f"ledger {self.path}: rows behind row {end[0]} are missing: restore it from a copy")
+
+    def _require_kept(self, grown: bool) -> None:
+        """Looks whether what was read before is still there."""
+        seq, link = self._checked
+        if seq >= 0 and self.link(seq) != link:
+            raise LedgerTampered(
+                f"ledger {self.path}: row {seq} was cut off or changed while the ledger was open: restore a copy"
+            )
+        if (version := self._scalar("PRAGMA data_version")) != self._version:
+            if self._version is not None and not grown:
+                # Somebody else wrote, and no row came of it: an honest writer does that only when it opens the file.
+                for _ in self._walk(-1, _GENESIS):
+                    pass
+            self._version = version
+
+    def link(self, seq: int) -> bytes | None:
+        """Returns the hash of a row, if there is one."""
+        with sentences(self.path):
+            found = self._connection.execute("SELECT hash FROM rows WHERE seq = ?", (seq,)).fetchone()
+        return None if found is None else bytes(found[0])
 
     def place(self, link: str) -> int | None:
         """Returns the row whose hash (in hex) this is, if there is one."""
+        try:
+            wanted = bytes.fromhex(link)
+        except ValueError:
+            return None
         with sentences(self.path):
-            found = self._connection.execute("SELECT seq FROM rows WHERE hash = ?", (bytes.fromhex(link),)).fetchone()
+            found = self._connection.execute("SELECT seq FROM rows WHERE hash = ?", (wanted,)).fetchone()
         return None if found is None else int(found[0])
 
-    def verify(self) -> None:
-        """Recomputes the whole chain.
+    def verify(self) -> list[tuple[LedgerRow, bytes]]:
+        """Checks the file as SQLite sees it, and the whole chain from its first row; returns the rows and their hashes.
 
         Raises:
             LedgerTampered: naming the first row that was edited, removed or moved.
@@ -163,26 +286,38 @@ class Store:
         with sentences(self.path):
             if (found := self._scalar("PRAGMA integrity_check")) != "ok":
                 raise LedgerTampered(f"ledger {self.path} is damaged ({found}): restore it from a copy")
-            stored = self._connection.execute("SELECT seq, kind, body, cohort, excluded, hash FROM rows ORDER BY seq")
-            previous, expected = _GENESIS, 0
-            for *content, link in stored:
-                row = Row(*content)
-                if row.seq != expected:
-                    raise LedgerTampered(f"ledger {self.path}: row {expected} is missing: restore it from a copy")
-                if row.chained(previous) != link:
-                    raise LedgerTampered(
-                        f"ledger {self.path}: row {row.seq} was changed or moved: restore it from a copy"
-                    )
-                previous, expected = link, expected + 1
-        if self.head() != (expected - 1, previous):
-            raise LedgerTampered(
-                f"ledger {self.path}: rows behind row {expected - 1} are missing: restore it from a copy"
-            )
+        with self._snapshot():
+            self._require_schema()
+            found = self._all()
+            self._require_end((found[-1][0].seq, found[-1][1]) if found else (-1, _GENESIS))
+        return found
+
+    def synced(self) -> None:
+        """Makes the file's name durable."""
+        sync_folder(self.path)
 
     def close(self) -> None:
         """Closes the connection; the last one to close folds the write-ahead log into the file."""
         self._connection.close()
+        if self._copy is not None:
+            self._copy.cleanup()
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        """Several questions, one state of the file."""
+        with sentences(self.path):
+            if self._connection.in_transaction:
+                yield
+                return
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._connection.execute("ROLLBACK")
 
     def _scalar(self, statement: str) -> Any:
         found = self._connection.execute(statement).fetchone()
         return found[0] if found else None
+
+
+_MASTER = "SELECT type, name, sql FROM sqlite_master"

@@ -12,7 +12,7 @@ import numpy as np
 
 from sordino.account.accountants.accountant import epsilon
 from sordino.account.accountants.history import flatten
-from sordino.account.ledger.entry import Entry
+from sordino.account.ledger.entry import LedgerEntry
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import LedgerError
 from sordino.events import Charge, DpEvent, Guarantee, describe
@@ -22,7 +22,7 @@ _TIGHT_UP_TO = 50
 
 
 @dataclass(frozen=True)
-class Line:
+class LedgerLine:
     """One charge of one release."""
 
     row: int
@@ -53,7 +53,7 @@ class Line:
 
 def listing(
     ledger: Ledger, run: str | None = None, client: int | None = None, accountant: str = "pld"
-) -> Iterator[Line]:
+) -> Iterator[LedgerLine]:
     """Yields every charge in order; with `run`, that run's; with `client`, what that client paid.
 
     Running sums always count everything before, other runs included.
@@ -75,13 +75,13 @@ def listing(
 
 
 def _line(
-    ledger: Ledger, entry: Entry, charge: Charge, total: Counter[DpEvent], payer: int, paid: bool, accountant: str
-) -> Line:
+    ledger: Ledger, entry: LedgerEntry, charge: Charge, total: Counter[DpEvent], payer: int, paid: bool, accountant: str
+) -> LedgerLine:
     def cost(history: Counter[DpEvent]) -> float | None:
         found = epsilon(history, ledger.delta, accountant, charge.guarantee.adjacency)
         return found if math.isfinite(found) else None
 
-    return Line(
+    return LedgerLine(
         row=entry.seq,
         run=entry.run,
         round=entry.round_,
@@ -103,8 +103,8 @@ def _payer(ledger: Ledger, guarantee: Guarantee, client: int | None) -> int:
     return client if client is not None else int(np.argmax(ledger.book(guarantee).prices(ledger.delta, "rdp").epsilon))
 
 
-def _paid(entry: Entry, charge: Charge, client: int) -> bool:
+def _paid(entry: LedgerEntry, charge: Charge, client: int) -> bool:
     one = np.array([client])
     if charge.payers == "eligible":
-        return not bool(entry.excluded.contains(one)[0])
+        return client < entry.excluded.population and not bool(entry.excluded.contains(one)[0])
     return bool(entry.participants.contains(one)[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from sordino.account.accountants.filter import Filter
 from sordino.account.accountants.history import flatten, key
 from sordino.account.ledger.budget import Headroom, divide
 from sordino.events import DpEvent
-from sordino.types import BoolArray, FloatArray
+from sordino.types import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from sordino.account.ledger.book import Book
@@ -29,7 +30,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
-class Prices:
+class ClientPrices:
     """ε of every client, and how it was computed."""
 
     epsilon: FloatArray
@@ -39,7 +40,7 @@ class Prices:
     """Whether all histories were priced together, by their sums."""
 
 
-def prices(book: Book, delta: float, accountant: str = "pld", extra: DpEvent | None = None) -> Prices:
+def prices(book: Book, delta: float, accountant: str = "pld", extra: DpEvent | None = None) -> ClientPrices:
     """Returns ε of every client at δ, as if each had also paid for `extra`.
 
     Formal guarantees: every number is an upper bound; `accountant` names who computed it. Few different histories are
@@ -49,16 +50,16 @@ def prices(book: Book, delta: float, accountant: str = "pld", extra: DpEvent | N
     require_delta(delta)
     _, first, inverse = np.unique(book.keys, return_index=True, return_inverse=True)
     if len(first) > _FEW and accountant in ("pld", "exact") and book.plain(extra):
-        return Prices(_gaussian_sums(book, delta, extra), "exact", summed=True)
+        return ClientPrices(_gaussian_sums(book, delta, extra), "exact", summed=True)
     if len(first) > _FEW and accountant in ("pld", "rdp"):
         note = "" if accountant == "rdp" else f"shown by rdp: {len(first)} different histories are too many for pld"
-        return Prices(_renyi_sums(book, delta, extra), "rdp", note, summed=True)
+        return ClientPrices(_renyi_sums(book, delta, extra), "rdp", note, summed=True)
     histories = book.histories(first.astype(np.int64))
     if extra is not None:
         histories = [history + flatten(extra) for history in histories]
     numbers = np.array([epsilon(history, delta, accountant, book.guarantee.adjacency) for history in histories])
     dearest = price(histories[int(np.argmax(numbers))], accountant, book.guarantee.adjacency)
-    return Prices(numbers[inverse], dearest.accountant, dearest.note)
+    return ClientPrices(numbers[inverse], dearest.accountant, dearest.note)
 
 
 def ceiling(book: Book, delta: float, accountant: str = "pld") -> tuple[int, Curve]:
@@ -74,35 +75,66 @@ def ceiling(book: Book, delta: float, accountant: str = "pld") -> tuple[int, Cur
     if found.summed:
         return client, _envelope(book, found.note)
     curves = [price(one, accountant, adjacency) for one in _maximal([group.history for group in book.groups()])]
-    return client, curves[0] if len(curves) == 1 else _highest(curves)
+    return client, curves[0] if len(curves) == 1 else highest(curves)
 
 
 def affords(
-    book: Book, event: DpEvent, limits: FloatArray, delta: float, accountant: str, headroom: Headroom
+    book: Book,
+    event: DpEvent,
+    limits: FloatArray,
+    delta: float,
+    accountant: str,
+    headroom: Headroom,
+    clients: IntArray | None = None,
 ) -> BoolArray:
-    """Returns which clients keep within their limit if they also pay for `event`.
+    """Returns which of the clients (None: all) keep within their limit if they also pay for `event`.
 
     Clients that differ only in how often they paid for this same event share one question to the accountant, so that a
     steady schedule is decided tightly however many different counts there are.
     """
-    cases = book.keys ^ (limits.view(np.uint64) * _ODD)
+    cases = (book.keys if clients is None else book.keys[clients]) ^ (limits.view(np.uint64) * _ODD)
     _, first, inverse = np.unique(cases, return_index=True, return_inverse=True)
-    examples, adjacency = first.astype(np.int64), book.guarantee.adjacency
+    examples, adjacency = first.astype(np.int64) if clients is None else clients[first], book.guarantee.adjacency
     if len(first) <= _SEVERAL:
         histories, step = book.histories(examples), flatten(event)
         if len({key(divide(history, step)[0]) for history in histories}) <= _FEW:
-            pairs = zip(histories, limits[examples], strict=True)
+            pairs = zip(histories, limits[first], strict=True)
             answers = [headroom.fits(h, event, float(limit), delta, accountant, adjacency) for h, limit in pairs]
             return np.array(answers, np.bool_)[inverse]
-    return np.asarray(prices(book, delta, accountant, event).epsilon <= limits, dtype=np.bool_)
+    found = prices(book, delta, accountant, event).epsilon
+    return np.asarray((found if clients is None else found[clients]) <= limits, dtype=np.bool_)
 
 
-def admitted(book: Book, chosen: Filter, limits: FloatArray, event: DpEvent | None = None) -> BoolArray:
-    """Returns which clients the filter, lowered to each one's limit, admits, if they also pay for `event`."""
+def charged(book: Book, delta: float, accountant: str = "pld") -> list[Mapping[DpEvent, int]]:
+    """Returns histories whose highest curve bounds every client's: what a certificate has to tell to be checked.
+
+    Few histories are told as they are (those that no other one contains). Of many, the dearest where it contains all
+    others or where curves never cross (plain Gaussians), else the most of each event that anybody was charged.
+    """
+    if len(np.unique(book.keys)) <= _FEW and not book.plain():
+        return _maximal([group.history for group in book.groups()])
+    client = int(np.argmax(prices(book, delta, accountant).epsilon))
+    if book.plain() or _contains_all(book, client):
+        return [book.histories(np.array([client]))[0]]
+    events = sorted(book.events(), key=str)
+    marks = {event: np.array([float(event == kind) for kind in events]) for event in events}
+    most = book.sums(marks).max(axis=1)
+    total: Counter[DpEvent] = Counter()
+    for event, count in zip(events, most, strict=True):
+        for leaf, times in flatten(event).items():
+            total[leaf] += times * round(float(count))
+    return [total]
+
+
+def admitted(
+    book: Book, chosen: Filter, limits: FloatArray, event: DpEvent | None = None, clients: IntArray | None = None
+) -> BoolArray:
+    """Returns whom of the clients (None: all) the filter, lowered to each one's limit, admits, `event` included."""
     adjacency, events = book.guarantee.adjacency, book.events(event)
     if not events:
-        return np.ones(book.population, np.bool_)
+        return np.ones(len(limits), np.bool_)
     spent = book.sums({kind: np.array([chosen.cost(kind, adjacency)]) for kind in events}, event)[0]
+    spent = spent if clients is None else spent[clients]
     distinct, inverse = np.unique(np.minimum(limits, chosen.epsilon), return_inverse=True)
     capacity = np.array([chosen.lowered(float(limit)).capacity for limit in distinct])[inverse]
     return np.asarray(spent <= capacity * (1 + 1e-12), dtype=np.bool_)
@@ -172,7 +204,7 @@ def _maximal(histories: Sequence[Mapping[DpEvent, int]]) -> list[Mapping[DpEvent
     return [one for one in histories if not any(one is not other and contained(one, other) for other in histories)]
 
 
-def _highest(curves: Sequence[Curve]) -> Curve:
+def highest(curves: Sequence[Curve]) -> Curve:
     """Returns the upper envelope of several curves."""
     return Curve(
         " and ".join(sorted({curve.accountant for curve in curves})),

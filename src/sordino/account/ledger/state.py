@@ -3,58 +3,78 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from sordino.account.ledger.book import Book
-from sordino.account.ledger.cohort import Cohort
+from sordino.account.ledger.clients import ClientRegister
 from sordino.account.ledger.coverage import payments
-from sordino.account.ledger.entry import Entry, charge_of, read_reserve
-from sordino.account.ledger.hash_chain import Row
+from sordino.account.ledger.entry import LedgerEntry, read_reserve, read_settle
+from sordino.account.ledger.hash_chain import LedgerRow
+from sordino.account.ledger.holders import Holdings
+from sordino.errors import AccountingError, LedgerError, LedgerTampered
 from sordino.events import Guarantee
 from sordino.types import BoolArray
 
 
-class State:
+class LedgerState:
     """Replays rows in order. The ledger owns it and decides what may be written."""
 
-    def __init__(self, population: int) -> None:
-        self.population = population
-        self.entries: dict[int, Entry] = {}
+    def __init__(self) -> None:
+        self.register = ClientRegister()
+        self.holdings = Holdings()
+        self.entries: dict[int, LedgerEntry] = {}
         """Releases as they count: settled ones as they really were."""
-        self.reserved: dict[int, Entry] = {}
+        self.reserved: dict[int, LedgerEntry] = {}
         """The same releases as they were reserved."""
-        self.participations = np.zeros(population, np.int64)
+        self.participations = np.zeros(0, np.int64)
         self.seen = -1
         self._by_round: dict[tuple[str, int], list[int]] = {}
         self._charged: dict[Guarantee, None] = {}
         self._books: dict[Guarantee, Book] = {}
 
     @property
+    def population(self) -> int:
+        """How many clients the ledger ever saw."""
+        return self.register.population
+
+    @property
     def guarantees(self) -> list[Guarantee]:
         """All kinds of promise that were ever charged, in order."""
         return list(self._charged)
 
-    def replay(self, row: Row) -> None:
+    def replay(self, row: LedgerRow) -> None:
         """Takes one more row into account."""
-        if row.kind == "reserve":
-            entry = read_reserve(row, self.population)
-            self.reserved[row.seq] = entry
-            self._by_round.setdefault((entry.run, entry.round_), []).append(row.seq)
-            self._enter(entry)
-        elif row.kind == "settle":
-            body = json.loads(row.body)
-            quoted = self.reserved[body["reservation"]]
-            self._withdraw(self.entries[quoted.seq])
-            sent = quoted.participants if row.cohort is None else Cohort.unpack(row.cohort, self.population)
-            charges = tuple(map(charge_of, body["charges"]))
-            self._enter(replace(quoted, participants=sent, charges=charges, settled=True, digest=body["digest"]))
+        match row.kind:
+            case "reserve":
+                entry = read_reserve(row, self.population)
+                self.reserved[row.seq] = entry
+                self._by_round.setdefault((entry.run, entry.round_), []).append(row.seq)
+                self._enter(entry)
+            case "settle":
+                body = json.loads(row.body)
+                quoted = self.reserved[body["reservation"]]
+                if self.entries[quoted.seq].settled:
+                    raise LedgerError(f"reservation {quoted.seq} is settled twice")
+                realised = read_settle(row, body, quoted, self.population)
+                self._withdraw(self.entries[quoted.seq])
+                self._enter(realised)
+            case "join":
+                self.register.replay(row)
+                self._grow()
+            case "hold":
+                self.holdings.replay(row, self.population)
+            case "open" if row.seq == 0:
+                pass
+            case _:
+                raise LedgerError(f"no ledger writes a row of kind {row.kind!r}")
         self.seen = row.seq
 
-    def repeated(self, entry: Entry) -> int | None:
+    def repeated(self, entry: LedgerEntry) -> int | None:
         """Returns the reservation of the very same repeatable release, if there is one."""
         for seq in self._by_round.get((entry.run, entry.round_), []):
             if self.reserved[seq].repeatable and self.reserved[seq].same_release(entry):
@@ -100,7 +120,13 @@ class State:
         words = f"promised nothing to a {guarantee.unit} against the {guarantee.observer} ({guarantee.adjacency})"
         return clients, f"run {', '.join(runs)} {words}" if runs else ""
 
-    def _enter(self, entry: Entry) -> None:
+    def _grow(self) -> None:
+        more = np.zeros(self.population - len(self.participations), np.int64)
+        self.participations = np.concatenate([self.participations, more])
+        for book in self._books.values():
+            book.grow(self.population)
+
+    def _enter(self, entry: LedgerEntry) -> None:
         self.entries[entry.seq] = entry
         self._charged |= dict.fromkeys(charge.guarantee for charge in entry.charges)
         for book in self._books.values():
@@ -108,13 +134,22 @@ class State:
         if entry.charges:
             self.participations[entry.participants.ids()] += 1
 
-    def _withdraw(self, entry: Entry) -> None:
+    def _withdraw(self, entry: LedgerEntry) -> None:
         for book in self._books.values():
             book.remove(entry.seq)
         if entry.charges:
             self.participations[entry.participants.ids()] -= 1
 
     @staticmethod
-    def _pay(book: Book, entry: Entry) -> None:
+    def _pay(book: Book, entry: LedgerEntry) -> None:
         for payment in payments(entry, book.guarantee) or []:
             book.add(entry.seq, payment)
+
+
+@contextmanager
+def readable(path: Path, seq: int) -> Iterator[None]:
+    """Whatever goes wrong while a row is read back, somebody wrote it who was not the ledger."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, zlib.error, LedgerError, AccountingError) as error:
+        raise LedgerTampered(f"ledger {path}: row {seq} cannot be read ({error}): restore it from a copy") from error

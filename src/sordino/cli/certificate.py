@@ -1,0 +1,62 @@
+"""`sordino certificate`: what a run promises, as a document; and whether such a document holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def certificate(
+    run: Annotated[Path | None, typer.Argument(help="run folder, or certificate.json")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print it as JSON")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="print it as Markdown")] = False,
+    registry: Annotated[
+        bool, typer.Option("--registry", help="print it as an entry of the OpenDP deployments registry (YAML)")
+    ] = False,
+    check: Annotated[
+        Path | None,
+        typer.Option(help="verify signature and recompute every number of this certificate, without the run"),
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="the public key that must have signed it (with --check)")] = None,
+) -> None:
+    """Print the certificate of a run, or check one.
+
+    RUN is a run folder, or a certificate.json. The certificate is public: it holds nothing about single clients.
+    """
+    from sordino.errors import RecipeError
+
+    if (run is None) == (check is None):
+        raise RecipeError("name one certificate: `sordino certificate RUN`, or `sordino certificate --check FILE`")
+    if sum((as_json, markdown, registry)) > 1 or (check is not None and (markdown or registry)):
+        raise RecipeError("--json, --markdown and --registry exclude each other, and --check takes --json at most")
+    if check is not None:
+        _check(check, key, as_json)
+    elif run is not None:
+        print(_told(run, as_json, markdown, registry), end="")
+
+
+def _check(path: Path, key: str | None, as_json: bool) -> None:
+    from sordino.account.certificate.check import check
+
+    checked = list(check(path / "public" / "certificate.json" if path.is_dir() else path, key))
+    told = json.dumps({"checked": True, "certificate": str(path), "checks": checked})
+    print(told if as_json else "\n".join(checked))
+
+
+def _told(run: Path, as_json: bool, markdown: bool, registry: bool) -> str:
+    from sordino.account.certificate import text
+    from sordino.account.certificate.document import CertificateDocument
+    from sordino.account.certificate.registry import registry as entry
+    from sordino.errors import LedgerError
+
+    path = run / "public" / "certificate.json" if run.is_dir() else run
+    try:
+        document = CertificateDocument.from_json(path.read_text())
+    except (OSError, UnicodeDecodeError):
+        raise LedgerError(f"{path} is not there or cannot be read: let the run end, or name another folder") from None
+    if as_json:
+        return document.to_json()
+    return entry(document) if registry else text.markdown(document) if markdown else text.text(document)
