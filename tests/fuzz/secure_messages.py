@@ -22,25 +22,36 @@ with atheris.instrument_imports(include=["sordino.aggregate"]):
     import numpy as np
 
     from sordino.aggregate.secure import messages
-    from sordino.aggregate.secure.client import Client
+    from sordino.aggregate.secure.client import SumClient
+    from sordino.aggregate.secure.keeper import MemoryKeeper
     from sordino.aggregate.secure.keys import Identity
-    from sordino.aggregate.secure.server import Server
+    from sordino.aggregate.secure.policy import SumPolicy
+    from sordino.aggregate.secure.server import SumServer
     from sordino.aggregate.secure.session import STAGES
-    from sordino.aggregate.secure.terms import Terms
-    from sordino.aggregate.secure.wire import Kind, Reader, from_client, from_server, open_client, open_server
+    from sordino.aggregate.secure.state import SumState
+    from sordino.aggregate.secure.terms import SumTerms
+    from sordino.aggregate.secure.wire import (
+        HEADER,
+        MessageKind,
+        Reader,
+        from_client,
+        from_server,
+        open_client,
+        open_server,
+    )
     from sordino.errors import ProtocolError
 
-TERMS = Terms(round_=1, width=5, modulus_bits=20, threshold=2, smallest_cohort=2, reveals=True)
+TERMS = SumTerms(1, (1, 2, 3), 5, 20, threshold=2, smallest_cohort=2, reveals=True)
+POLICY = SumPolicy(2, 2)
 IDS = [1, 2, 3]
 IDENTITIES = {client: Identity() for client in IDS}
 REGISTRY = {client: identity.public for client, identity in IDENTITIES.items()}
-SENT = (Kind.ADVERTISE, Kind.SHARES, Kind.MASKED, Kind.CONSENT, Kind.UNMASK)
-HEARD = (Kind.ROSTER, Kind.INBOX, Kind.SURVIVORS, Kind.REQUEST)
+SENT = (MessageKind.ADVERTISE, MessageKind.SHARES, MessageKind.MASKED, MessageKind.CONSENT, MessageKind.UNMASK)
+HEARD = (MessageKind.ROSTER, MessageKind.INBOX, MessageKind.SURVIVORS, MessageKind.REQUEST)
 REVEALED = np.arange(5)
-HEADER = 30
 
 
-def say(party: Client, stage: str, heard: bytes) -> bytes:
+def say(party: SumClient, stage: str, heard: bytes) -> bytes:
     match stage:
         case "advertise":
             return party.advertise()
@@ -57,12 +68,12 @@ class Round:
 
     def __init__(self, stage: int) -> None:
         self.stage = stage
-        self.server = Server(TERMS, np.array(IDS), REGISTRY)
-        self.clients = {client: Client(TERMS, client, IDENTITIES[client], REGISTRY) for client in IDS}
+        self.server = SumServer(TERMS, REGISTRY)
+        self.clients = {client: SumClient(TERMS, client, IDENTITIES[client], REGISTRY, POLICY) for client in IDS}
         self.heard = dict.fromkeys(IDS, b"")
         for name in STAGES[:stage]:
             self.play(name)
-        self.before = dict(self.clients[1].__dict__)
+        self.saved = self.clients[1]._state.pack()
 
     def play(self, name: str) -> None:
         for client, heard in self.heard.items():
@@ -75,11 +86,24 @@ class Round:
         return True
 
     def to_client(self, data: bytes) -> None:
-        self.clients[1].__dict__ = dict(self.before)
-        say(self.clients[1], STAGES[self.stage], from_server(TERMS, HEARD[self.stage - 1], data))
+        """A refused message must leave the client as it was; one that is answered takes it further once."""
+        message = from_server(TERMS, HEARD[self.stage - 1], data)
+        try:
+            say(self.clients[1], STAGES[self.stage], message)
+        except ProtocolError:
+            assert self.clients[1]._state.pack() == self.saved, "a refused message left its mark"
+            raise
+        self.restore()
+
+    def restore(self) -> None:
+        """Puts client 1 back to where the round stops."""
+        state = SumState.parse(self.saved)
+        keeper = MemoryKeeper()
+        keeper.claim(state, 1)
+        self.clients[1] = SumClient.resume(TERMS, IDENTITIES[1], REGISTRY, POLICY, keeper)
 
     def check(self) -> None:
-        self.clients[1].__dict__ = dict(self.before)
+        self.restore()
         for name in STAGES[self.stage :]:
             self.play(name)
         assert (self.server.open().total == (3 - 3 * REVEALED) % 2**20).all(), "a refused message left its mark"
@@ -110,14 +134,20 @@ def body(kind: type, data: bytes) -> None:
 
 
 BODIES = (
-    messages.Advertise, messages.Roster, messages.Shares, messages.Inbox, messages.Masked, messages.Survivors,
-    messages.Consent, messages.Request, messages.Unmask,
+    messages.Advertise, messages.Roster, messages.Shares, messages.Inbox, messages.Masked, messages.SurvivorList,
+    messages.Consent, messages.UnmaskRequest, messages.Unmask,
 )  # fmt: skip
 TARGETS = [
     *(partial(body, kind) for kind in BODIES),
-    *(partial(opener, TERMS, kind) for opener in (open_client, open_server) for kind in (Kind.MASKED, Kind.ROSTER)),
+    *(
+        partial(opener, TERMS, kind)
+        for opener in (open_client, open_server)
+        for kind in (MessageKind.MASKED, MessageKind.ROSTER)
+    ),
     *(partial(server_at, stage) for stage in range(5)),
     *(ROUNDS[stage].to_client for stage in range(1, 5)),
+    SumTerms.parse,
+    SumState.parse,
 ]
 
 
@@ -129,10 +159,12 @@ def honest(folder: Path) -> None:
     for stage in range(5):
         heard = ROUNDS[stage].heard[1][HEADER:]
         said = say(ROUNDS[stage].clients[1], STAGES[stage], ROUNDS[stage].heard[1])
+        ROUNDS[stage].restore()
         spoken = said[HEADER + 8 : -64]
         seeds = {2 * stage: spoken, FIRST_SERVER + stage: spoken}
         if stage:
             seeds |= {2 * stage - 1: heard, FIRST_CLIENT + stage - 1: heard}
+        seeds |= {FIRST_CLIENT + 4: TERMS.pack(), FIRST_CLIENT + 5: ROUNDS[stage].saved}
         for target, data in seeds.items():
             (folder / f"{target}").write_bytes(bytes([target]) + data)
 

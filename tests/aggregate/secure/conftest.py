@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 from sordino.aggregate.integers import reduce, word
-from sordino.aggregate.secure.client import Client
+from sordino.aggregate.secure.client import SumClient
 from sordino.aggregate.secure.keys import Identity
-from sordino.aggregate.secure.server import Opened, Server
-from sordino.aggregate.secure.session import STAGES, Stage
-from sordino.aggregate.secure.terms import Terms
+from sordino.aggregate.secure.policy import SumPolicy
+from sordino.aggregate.secure.server import Opened, SumServer
+from sordino.aggregate.secure.session import STAGES, SumStage
+from sordino.aggregate.secure.terms import SumTerms
 
 IDS = (2, 3, 5, 7, 11)
 IDENTITIES = {client: Identity() for client in IDS}
+POLICY = SumPolicy(smallest_cohort=3, smallest_threshold=3)
 REGISTRY = {client: identity.public for client, identity in IDENTITIES.items()}
 
 
@@ -24,23 +26,23 @@ REGISTRY = {client: identity.public for client, identity in IDENTITIES.items()}
 class Cast:
     """Five clients and a server in one round; `heard` is what the server last sent to each."""
 
-    terms: Terms
-    server: Server = field(init=False)
-    clients: dict[int, Client] = field(init=False)
+    terms: SumTerms
+    server: SumServer = field(init=False)
+    clients: dict[int, SumClient] = field(init=False)
     heard: dict[int, bytes] = field(init=False)
-    said: dict[Stage, dict[int, bytes]] = field(default_factory=dict)
-    told: dict[Stage, dict[int, bytes]] = field(default_factory=dict)
+    said: dict[SumStage, dict[int, bytes]] = field(default_factory=dict)
+    told: dict[SumStage, dict[int, bytes]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.server = Server(self.terms, np.array(IDS), REGISTRY)
-        self.clients = {client: Client(self.terms, client, IDENTITIES[client], REGISTRY) for client in IDS}
+        self.server = SumServer(self.terms, REGISTRY)
+        self.clients = {client: SumClient(self.terms, client, IDENTITIES[client], REGISTRY, POLICY) for client in IDS}
         self.heard = dict.fromkeys(IDS, b"")
 
     def vector(self, client: int) -> np.ndarray:
         values = np.random.default_rng((self.terms.round_, client)).integers(0, 2**63, self.terms.width)
         return reduce(values.astype(word(self.terms.modulus_bits)), self.terms.modulus_bits)
 
-    def say(self, stage: Stage, client: int, heard: bytes | None = None) -> bytes:
+    def say(self, stage: SumStage, client: int, heard: bytes | None = None) -> bytes:
         """Lets one client answer what it heard, or something else."""
         party, heard = self.clients[client], self.heard[client] if heard is None else heard
         match stage:
@@ -55,7 +57,7 @@ class Cast:
             case "unmask":
                 return party.unmask(heard)
 
-    def play(self, stage: Stage, without: tuple[int, ...] = ()) -> None:
+    def play(self, stage: SumStage, without: tuple[int, ...] = ()) -> None:
         """Plays one stage, in which some are silent."""
         self.told[stage] = dict(self.heard)
         self.said[stage] = {client: self.say(stage, client) for client in self.heard if client not in without}
@@ -63,7 +65,7 @@ class Cast:
             self.server.receive(message)
         self.heard = self.server.close() if stage != "unmask" else {}
 
-    def until(self, stage: Stage, **without: tuple[int, ...]) -> Cast:
+    def until(self, stage: SumStage, **without: tuple[int, ...]) -> Cast:
         """Plays all stages before this one."""
         for earlier in STAGES[: STAGES.index(stage)]:
             self.play(earlier, without.get(earlier, ()))
@@ -82,7 +84,7 @@ class Cast:
         )
 
 
-TERMS = Terms(round_=4, width=9, modulus_bits=20, threshold=3, smallest_cohort=3)
+TERMS = SumTerms(round_=4, clients=IDS, width=9, modulus_bits=20, threshold=3, smallest_cohort=3)
 
 
 @pytest.fixture

@@ -1,91 +1,112 @@
-"""Graphs: symmetric, regular, derived alike by all; and parameters whose failures are as rare as promised."""
+"""Graphs: holders that each client draws for itself; and parameters whose failures are as rare as promised."""
 
+import os
 from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.sparse.csgraph import connected_components
 
-from sordino.aggregate.secure.graph import Graph, Topology, choose
+from sordino.aggregate.secure.graph import SPARSE_FROM, Topology, choose, cut_off, draw_holders, sparse_is_safe
 from sordino.errors import RecipeError
 
 
-@given(st.binary(min_size=1, max_size=8), st.integers(2, 60), st.integers(1, 20))
-def test_neighbourhoods_are_symmetric_and_regular(seed, size, half):
-    graph = Graph(seed, size, 2 * half)
-    near = [set(graph.neighbours(i).tolist()) for i in range(size)]
-    assert all(i in near[j] for i in range(size) for j in near[i])
-    assert {len(n) for n in near} == {min(2 * half, size - 1)}
-    assert all(graph.holders(i).tolist() == sorted(near[i] | {i}) for i in range(size))
+@given(st.binary(min_size=32, max_size=32), st.integers(2, 60), st.integers(1, 20), st.data())
+def test_holders_are_distinct_and_as_many_as_asked_for(key, size, degree, data):
+    place = data.draw(st.integers(0, size - 1))
+    holders = draw_holders(key, size, place, degree)
+    assert place in holders
+    assert len(holders) == min(degree + 1, size) == len(set(holders.tolist()))
+    assert (np.diff(holders) > 0).all() and holders[0] >= 0 and holders[-1] < size
 
 
-def test_the_seed_decides_the_graph():
-    same, other = Graph(b"a", 50, 10), Graph(b"b", 50, 10)
-    assert (same.neighbours(7) == Graph(b"a", 50, 10).neighbours(7)).all()
-    assert any((same.neighbours(i) != other.neighbours(i)).any() for i in range(50))
+def test_the_key_decides_and_nothing_else_does():
+    assert (draw_holders(b"a", 50, 7, 10) == draw_holders(b"a", 50, 7, 10)).all()
+    assert (draw_holders(b"a", 50, 7, 10) != draw_holders(b"b", 50, 7, 10)).any()
 
 
-def test_neighbours_are_spread_evenly():
-    # over many shuffles every other client is a neighbour equally often
-    counts = np.zeros(20)
-    for seed in range(3000):
-        counts[Graph(seed.to_bytes(2, "big"), 20, 4).neighbours(0)] += 1
+def test_holders_are_spread_evenly():
+    counts, pairs = np.zeros(20), 0
+    for _ in range(3000):
+        drawn = draw_holders(os.urandom(32), 20, 0, 4)
+        counts[drawn] += 1
+        pairs += {1, 2} <= set(drawn.tolist())
+    assert counts[0] == 3000
     expected = 3000 * 4 / 19
-    assert counts[0] == 0
     assert ((counts[1:] - expected) ** 2 / expected).sum() < 18 + 5 * np.sqrt(2 * 18)
+    chance = 4 * 3 / (19 * 18)
+    assert abs(pairs - 3000 * chance) < 5 * np.sqrt(3000 * chance)
 
 
-def test_a_small_or_endangered_cohort_gets_the_complete_graph():
-    assert choose(5, dropout=0.2, corrupt=0.2) == Topology(4, 4)
-    assert choose(100, dropout=0.3, corrupt=0.3) == Topology(66, 70)
-    assert choose(100, dropout=0.3, corrupt=0.3, lying_server=False) == Topology(31, 70)
+def test_cohorts_of_a_few_hundred_get_the_complete_graph():
+    assert choose(5, dropout=0.2, corrupt=0.2) == Topology(4, 4, corrupt=1)
+    assert choose(100, dropout=0.3, corrupt=0.3) == Topology(66, 70, corrupt=30)
+    assert choose(SPARSE_FROM - 1, dropout=0.1, corrupt=0.0).degree == 0 < choose(1000, dropout=0.1, corrupt=0.0).degree
 
 
 @pytest.mark.parametrize(
-    ("clients", "dropout", "corrupt", "lying", "expected"),
+    ("clients", "corrupt", "expected"),
     [
-        (1000, 0.1, 0.05, True, Topology(54, 900, 80)),
-        (1000, 0.1, 0.1, False, Topology(28, 900, 48)),
-        (10_000, 0.1, 0.1, True, Topology(90, 9000, 128)),
+        (1000, 0.0, Topology(19, 900, 36, 11, 0)),
+        (1000, 0.05, Topology(53, 900, 79, 5, 50)),
+        (10_000, 0.1, Topology(89, 9000, 127, 32, 1000)),
     ],
 )
-def test_large_cohorts_get_few_neighbours(clients, dropout, corrupt, lying, expected):
+def test_large_cohorts_get_few_holders(clients, corrupt, expected):
     # computed once by this code; the bounds behind them are tested by simulation below
-    assert choose(clients, dropout=dropout, corrupt=corrupt, lying_server=lying) == expected
+    assert choose(clients, dropout=0.1, corrupt=corrupt) == expected
 
 
-@pytest.mark.parametrize("lying", [True, False])
-def test_failures_are_as_rare_as_promised(lying):
-    # at 5 bits failures are common enough to be counted; the bounds must hold and not be absurdly wide
-    clients, gone, corrupt = 80, 16, 16
-    chosen = choose(clients, dropout=0.2, corrupt=0.2, security_bits=5, correctness_bits=5, lying_server=lying)
-    assert 0 < chosen.degree < 70
-    rng, exposed, apart, stuck, trials = np.random.default_rng(0), 0, 0, 0, 400
-    for trial in range(trials):
-        graph = Graph(trial.to_bytes(4, "big"), clients, chosen.degree)
+def test_failures_are_as_rare_as_promised():
+    # at 4 bits failures are common enough to be counted; the bounds must hold and not be absurdly wide
+    clients, gone, corrupt, bits = 80, 16, 8, 4
+    chosen = choose(clients, dropout=0.2, corrupt=0.1, security_bits=bits, correctness_bits=bits, sparse_from=64)
+    assert 0 < chosen.degree < 50
+    rng, exposed, stuck, trials = np.random.default_rng(0), 0, 0, 600
+    for _ in range(trials):
+        bad, lost = np.zeros(clients, bool), np.zeros(clients, bool)
         who = rng.permutation(clients)
-        bad, lost = np.isin(np.arange(clients), who[:corrupt]), np.isin(np.arange(clients), who[-gone:])
-        near = [graph.neighbours(i) for i in range(clients)]
-        limit = 2 * chosen.threshold - (chosen.degree + 1) if lying else chosen.threshold
-        exposed += any(bad[n].sum() >= limit for n in near)
-        stuck += any((~lost[n]).sum() < chosen.threshold for n in near)
-        stay = np.flatnonzero(~bad & ~lost)
-        links = np.zeros((clients, clients), bool)
-        for i in stay:
-            links[i, near[i]] = True
-        apart += connected_components(links[np.ix_(stay, stay)])[0] > 1
-    assert exposed + apart <= trials * 2**-5 + 5 * np.sqrt(trials * 2**-5)
-    assert stuck <= trials * 2**-5 + 5 * np.sqrt(trials * 2**-5)
+        bad[who[:corrupt]], lost[who[-gone:]] = True, True
+        drawn = [np.setdiff1d(draw_holders(rng.bytes(32), clients, i, chosen.degree), i) for i in range(clients)]
+        exposed += any(bad[d].sum() >= 2 * chosen.threshold - chosen.degree - 1 for d in drawn)
+        stuck += any((~lost[d]).sum() < chosen.threshold for d in drawn)
+    rare = trials * 2.0**-bits
+    assert exposed <= rare + 5 * np.sqrt(rare)
+    assert stuck <= rare + 5 * np.sqrt(rare)
 
 
-def test_fewer_neighbours_would_break_the_promise():
+def test_the_chance_to_cut_somebody_off_is_a_bound():
+    # exhaustively: who can be left out of a sum of which all others are opened, among few clients?
+    clients, degree, threshold, consents, trials, found = 7, 2, 2, 6, 3000, 0
+    rng = np.random.default_rng(1)
+    for _ in range(trials):
+        drawn = [set(draw_holders(rng.bytes(32), clients, i, degree).tolist()) - {i} for i in range(clients)]
+        found += _cut(drawn, clients, consents, margin=1, least=degree + 2 - threshold)
+    bound = 2 ** cut_off(clients, 0, degree, threshold, consents, 1)
+    assert 0 < found / trials <= bound + 5 * np.sqrt(bound / trials)
+
+
+def _cut(drawn, clients, consents, margin, least):
+    everybody = set(range(clients))
+    for size in range(least, clients):
+        for one in combinations(range(clients), size):
+            reached = set().union(*(drawn[i] for i in one)) | set(one)
+            left = everybody - reached
+            if len(left) >= max(margin + 1, consents - size):
+                return True
+    return False
+
+
+def test_fewer_holders_would_break_the_promise():
     sparse = choose(1000, dropout=0.1, corrupt=0.05)
     assert choose(1000, dropout=0.1, corrupt=0.05, security_bits=30).degree < sparse.degree
     assert choose(1000, dropout=0.2, corrupt=0.05).degree > sparse.degree
     assert choose(1000, dropout=0.1, corrupt=0.1).degree > sparse.degree
-    assert choose(1000, dropout=0.1, corrupt=0.05, lying_server=False).degree < sparse.degree
+    safe = (1000, 50, sparse.degree, sparse.threshold, 900, sparse.margin, 40)
+    assert sparse_is_safe(*safe)
+    for place, worse in ((1, 60), (2, sparse.degree + 8), (3, sparse.threshold - 1), (5, sparse.margin - 1), (6, 60)):
+        assert not sparse_is_safe(*safe[:place], worse, *safe[place + 1 :])
 
 
 @pytest.mark.parametrize(("clients", "corrupt"), [(5, 0), (7, 1), (9, 2)])
@@ -106,3 +127,6 @@ def test_the_smallest_cohort_is_what_the_dropouts_leave(clients, percent):
 def test_the_impossible_is_refused():
     with pytest.raises(RecipeError, match="ask more clients"):
         choose(10, dropout=0.5, corrupt=0.3)
+    for share in (float("nan"), -0.1, float("inf")):
+        with pytest.raises(RecipeError, match="share"):
+            choose(10, dropout=share, corrupt=0.0)

@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
+from sordino.aggregate.secure import masks as masks_module
 from sordino.aggregate.secure.keys import Agreement, derive
 from sordino.aggregate.secure.masks import add_masks, opposite, pair_mask, self_mask
 
@@ -21,6 +22,18 @@ def test_a_mask_is_the_cipher_s_keystream(kind, width):
     add_masks(vector, [(seed, 1)])
     stream = Cipher(AES(seed[:16]), CTR(seed[16:])).encryptor().update(bytes(vector.nbytes))
     assert vector.tobytes() == stream
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_give_the_same_masks(kind, monkeypatch):
+    seeds, vector = [(os.urandom(15) + b"\xff" * 17, 1), (os.urandom(32), -1)], np.zeros(700_001, kind)
+    add_masks(vector, seeds)
+    for cores in (2, 3, 8):
+        monkeypatch.setattr(masks_module, "_WORTH_THREADS", 0)
+        monkeypatch.setattr(masks_module, "_CORES", cores)
+        again = np.zeros_like(vector)
+        add_masks(again, seeds)
+        assert (again == vector).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,7 +1,7 @@
 """Messages: what is written is read back, and whatever else comes is refused by name."""
 
 import zlib
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -10,34 +10,50 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sordino.aggregate.integers import reduce, word
-from sordino.aggregate.secure import messages
+from sordino.aggregate.secure import messages, wire
 from sordino.aggregate.secure.errors import Malformed, OutOfTurn, WrongRound, WrongVector
 from sordino.aggregate.secure.keys import Identity
-from sordino.aggregate.secure.messages import Masked, pack_small, parse_small
-from sordino.aggregate.secure.terms import Terms
-from sordino.aggregate.secure.wire import Kind, Reader, from_client, from_server, open_client, open_server
+from sordino.aggregate.secure.messages import Masked
+from sordino.aggregate.secure.small import pack_small, parse_small
+from sordino.aggregate.secure.terms import SumMechanism, SumTerms
+from sordino.aggregate.secure.wire import (
+    MessageKind,
+    Reader,
+    from_client,
+    from_server,
+    most_bytes,
+    open_client,
+    open_server,
+)
 from sordino.errors import ProtocolError, RecipeError
 
-TERMS = Terms(round_=4, width=6, modulus_bits=20, threshold=2, smallest_cohort=2, reveals=True)
+TERMS = SumTerms(4, (1, 5, 17), 6, 20, threshold=2, smallest_cohort=2, reveals=True)
 
-keys, secrets, signatures = (st.binary(min_size=n, max_size=n) for n in (32, 32, 64))
+keys, secrets, signatures = (st.binary(min_size=n, max_size=n) for n in (32, 16, 64))
 flags = arrays(bool, st.integers(0, 40))
-advertise = st.builds(messages.Advertise, keys, keys, keys)
-entry = st.builds(messages.Entry, st.integers(0, 2**64 - 1), advertise, signatures)
-named = st.dictionaries(st.integers(0, 2**32 - 1), secrets, max_size=4)
+advertise = st.builds(messages.Advertise, keys, keys)
+entry = st.builds(messages.RosterEntry, st.integers(0, 2**64 - 1), advertise, signatures)
+places = st.integers(0, 2**32 - 1)
+named = st.dictionaries(places, secrets, max_size=4)
 small = arrays(np.int64, TERMS.width, elements=st.integers(-(2**63), 2**63 - 1))
+
+
+def by_place(size):
+    return st.dictionaries(places, st.binary(min_size=size, max_size=size), max_size=4)
+
+
 BODIES = {
     messages.Advertise: advertise,
     messages.Roster: st.lists(entry, max_size=4, unique_by=lambda e: e.client).map(
-        lambda entries: messages.Roster(tuple(sorted(entries, key=lambda e: e.client)))
+        lambda entries: messages.Roster.of(sorted(entries, key=lambda e: e.client))
     ),
-    messages.Shares: st.builds(messages.Shares, secrets, st.lists(st.binary(min_size=80, max_size=80), max_size=4)),
-    messages.Inbox: st.builds(messages.Inbox, flags, st.lists(st.binary(min_size=80, max_size=80), max_size=4)),
-    messages.Survivors: st.builds(messages.Survivors, flags),
-    messages.Consent: st.builds(messages.Consent, secrets),
-    messages.Request: st.builds(
-        messages.Request, flags, flags, st.dictionaries(st.integers(0, 2**32 - 1), signatures, max_size=4)
+    messages.Shares: st.builds(
+        messages.Shares, keys, by_place(32), st.lists(st.binary(min_size=80, max_size=80), max_size=4)
     ),
+    messages.Inbox: st.builds(messages.Inbox, flags, by_place(112)),
+    messages.SurvivorList: st.builds(messages.SurvivorList, flags, by_place(64)),
+    messages.Consent: st.builds(messages.Consent, keys, signatures, by_place(32)),
+    messages.UnmaskRequest: st.builds(messages.UnmaskRequest, by_place(64)),
     messages.Unmask: st.builds(messages.Unmask, named, named, small),
 }
 TAKES_TERMS = (messages.Unmask, messages.Masked)
@@ -50,7 +66,7 @@ def parse(kind, data):
 def same(a, b):
     return all(
         np.array_equal(x, y) if isinstance(x, np.ndarray) else x == y
-        for x, y in zip(vars(a).values(), vars(b).values(), strict=True)
+        for x, y in ((getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
     )
 
 
@@ -90,8 +106,8 @@ def test_any_bytes_are_parsed_or_refused_by_name(kind, data):
 def test_vectors_travel_in_as_few_bytes_as_their_modulus_needs(bits, width, random):
     terms = replace(TERMS, modulus_bits=bits, width=width)
     vector = reduce(np.array([random.getrandbits(64) for _ in range(width)], np.uint64).astype(word(bits)), bits)
-    packed = Masked(vector).pack(terms)
-    assert len(packed) == 5 + width * -(-bits // 8)
+    packed = Masked(vector, {}).pack(terms)
+    assert len(packed) == 9 + width * -(-bits // 8)
     assert (Masked.parse(Reader(packed), terms).vector == vector).all()
 
 
@@ -100,13 +116,13 @@ def test_vectors_travel_in_as_few_bytes_as_their_modulus_needs(bits, width, rand
 )
 def test_vectors_of_another_shape_are_refused(changes):
     other = replace(TERMS, **changes)
-    packed = Masked(np.zeros(other.width, word(other.modulus_bits))).pack(other)
+    packed = Masked(np.zeros(other.width, word(other.modulus_bits)), {}).pack(other)
     with pytest.raises(WrongVector):
         Masked.parse(Reader(packed), TERMS)
 
 
 def test_entries_beyond_the_modulus_are_refused():
-    packed = Masked(np.full(6, 2**20, np.uint32)).pack(TERMS)
+    packed = Masked(np.full(6, 2**20, np.uint32), {}).pack(TERMS)
     with pytest.raises(WrongVector, match="residues"):
         Masked.parse(Reader(packed), TERMS)
 
@@ -141,40 +157,69 @@ def test_a_bomb_is_not_expanded():
 
 def test_envelopes_name_round_terms_kind_and_sender():
     identity = Identity()
-    message = from_client(TERMS, Kind.CONSENT, 17, b"body", identity)
-    signed = open_client(TERMS, Kind.CONSENT, message)
+    message = from_client(TERMS, MessageKind.CONSENT, 17, b"body", identity)
+    signed = open_client(TERMS, MessageKind.CONSENT, message)
     assert (signed.sender, bytes(signed.body)) == (17, b"body")
     signed.verify(identity.public)
     with pytest.raises(OutOfTurn):
-        open_client(TERMS, Kind.MASKED, message)
+        open_client(TERMS, MessageKind.MASKED, message)
     for changes in (
         {"round_": 5},
         {"attempt": 1},
         {"width": 7},
         {"federation": "other"},
+        {"run": "other"},
+        {"clients": (1, 5, 18)},
+        {"mechanism": b"m" * 32},
+        {"corrupt": 1},
+        {"margin": 1},
         {"threshold": 1},
         {"degree": 2},
     ):
         with pytest.raises(WrongRound):
-            open_client(replace(TERMS, **changes), Kind.CONSENT, message)
-    for broken in (message[:60], b"", b"SRDN", b"X" + message[1:], message[:4] + b"\x02" + message[5:]):
+            open_client(replace(TERMS, **changes), MessageKind.CONSENT, message)
+    for broken in (message[:60], b"", b"SRDN", b"X" + message[1:], message[:4] + b"\x01" + message[5:]):
         with pytest.raises(Malformed):
-            open_client(TERMS, Kind.CONSENT, broken)
+            open_client(TERMS, MessageKind.CONSENT, broken)
 
 
-def test_the_format_is_version_1():
+def test_the_format_is_version_2():
     # golden: changing this changes the wire format, and needs a new version
-    terms = Terms(round_=258, width=3, modulus_bits=24, threshold=2, smallest_cohort=2)
+    terms = SumTerms(round_=258, clients=(3, 4, 7), width=3, modulus_bits=24, threshold=2, smallest_cohort=2)
     vector = np.array([1, 2**23, 2**24 - 1], np.uint32)
-    message = from_server(terms, Kind.MASKED, Masked(vector).pack(terms))
+    message = from_server(terms, MessageKind.MASKED, Masked(vector, {}).pack(terms))
     assert message.hex() == (
-        "5352444e" "01" "05" "0201000000000000" + terms.context.hex() + "18" "03000000" "010000" "000080" "ffffff"
+        "5352444e" "02" "05" "0201000000000000" + terms.context.hex() + "00000000" "18" "03000000"
+        "010000" "000080" "ffffff"
     )  # fmt: skip
-    assert terms.context.hex() == "f050f7309b3355fd0f97173dca9a6fee"
+    assert terms.context.hex() == "128a2bf10cbfcc17805c64f035cc5f0785064467899227c4afdb619010cadf4e"
+
+
+@pytest.mark.parametrize("kind", list(MessageKind))
+def test_what_is_too_long_is_refused_before_anything_is_hashed_or_read(kind, monkeypatch):
+    assert TERMS.context  # is hashed once, beforehand
+    monkeypatch.setattr(wire.hashlib, "sha256", None)
+    long = from_server(TERMS, kind, bytes(most_bytes(TERMS, kind) + 8 + 64 + 1))
+    for opener in (open_client, open_server):
+        with pytest.raises(Malformed, match="too many"):
+            opener(TERMS, kind, long)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.binary(max_size=300), st.integers(0, 200))
+def test_terms_come_back_or_are_refused_by_name(data, cut):
+    packed = replace(TERMS, federation="f", run="r", mechanism=b"m" * 32).pack()
+    assert SumTerms.parse(packed).pack() == packed
+    for damaged in (data, packed[:cut], packed + data[:1] if data else packed[:-1], packed[:cut] + data):
+        if damaged != packed:
+            try:
+                assert SumTerms.parse(damaged).pack() == damaged
+            except Malformed:
+                continue
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.binary(max_size=200), st.sampled_from(list(Kind)))
+@given(st.binary(max_size=200), st.sampled_from(list(MessageKind)))
 def test_any_bytes_behind_a_valid_header_are_refused_or_read(data, kind):
     for wrapped in (data, from_server(TERMS, kind, data)):
         for opener in (open_client, open_server):
@@ -192,8 +237,17 @@ def test_any_bytes_behind_a_valid_header_are_refused_or_read(data, kind):
         {"modulus_bits": 0},
         {"modulus_bits": 65},
         {"width": 0},
-        {"degree": 3},
+        {"degree": 1, "threshold": 3, "smallest_cohort": 3},
         {"round_": -1},
+        {"clients": ()},
+        {"clients": (-1, 5, 17)},
+        {"clients": (1, 5, 2**64)},
+        {"clients": (5, 1, 17)},
+        {"clients": (1, 1, 17)},
+        {"mechanism": b""},
+        {"corrupt": -1},
+        {"margin": -1},
+        {"run": "x" * 256},
     ],
 )
 def test_impossible_terms_are_refused(changes):
@@ -202,7 +256,13 @@ def test_impossible_terms_are_refused(changes):
 
 
 def test_every_setting_is_bound_into_the_context():
-    other = Terms(5, 7, 21, 1, 3, 2, False, 1, "other")
-    for name in vars(other):
-        if name != "context":
-            assert replace(TERMS, **{name: getattr(other, name)}).context != TERMS.context
+    other = SumTerms(5, (1, 5), 7, 21, 1, 3, 2, 1, 1, False, 1, b"m" * 32, "other", "other")
+    for field in fields(other):
+        assert replace(TERMS, **{field.name: getattr(other, field.name)}).context != TERMS.context
+    assert len(TERMS.context) == 32
+
+
+def test_the_mechanism_s_digest_tells_all_its_numbers_apart():
+    numbers = SumMechanism(1.0, 2.0, 3.0, 4, 5, 6)
+    for field in fields(numbers):
+        assert replace(numbers, **{field.name: 9}).digest != numbers.digest

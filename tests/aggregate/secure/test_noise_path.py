@@ -11,8 +11,8 @@ from sordino.random.streams import Entropy, Streams
 
 CLIENTS, WIDTH = np.arange(8), 20_000
 GRID = Grid.fine(WIDTH, clip_norm=1.0)
-NOISE = SkellamShares(500.0, smallest_cohort=4)
-TOPOLOGY = Topology(threshold=4, smallest_cohort=4)
+NOISE = SkellamShares(500.0, smallest_cohort=5)
+TOPOLOGY = Topology(threshold=5, smallest_cohort=5)
 
 
 def noisy_sum(fidelity, dropouts, streams):
@@ -39,9 +39,9 @@ def noisy_sum(fidelity, dropouts, streams):
     ("dropouts", "variance"),
     [
         ({}, 500),
-        ({"mask": {0, 1, 2, 3}}, 500),
+        ({"mask": {0, 1, 2}}, 500),
         ({"share": {7}, "mask": {1}}, 500),
-        ({"mask": {1}, "unmask": {2, 3}}, 5 * 500 / 7 + 2 * 125),
+        ({"mask": {1}, "unmask": {2, 3}}, 5 * 500 / 7 + 2 * 100),
     ],
 )
 def test_what_is_left_is_exactly_the_target_or_more(dropouts, variance, streams):

@@ -14,22 +14,24 @@ from sordino.aggregate.integers import from_residues, reduce, to_residues
 from sordino.aggregate.secure import client as client_module
 from sordino.aggregate.secure import recovery
 from sordino.aggregate.secure import server as server_module
-from sordino.aggregate.secure.masks import add_masks
+from sordino.aggregate.secure.keys import Identity
+from sordino.aggregate.secure.masks import add_masks, self_mask
 from sordino.aggregate.secure.messages import Masked, Unmask
-from sordino.aggregate.secure.server import Server
+from sordino.aggregate.secure.server import SumServer
 from sordino.aggregate.secure.session import STAGES, play_full
-from sordino.aggregate.secure.terms import Terms
-from sordino.aggregate.secure.wire import Kind, Reader, open_client
+from sordino.aggregate.secure.terms import SumTerms
+from sordino.aggregate.secure.wire import MessageKind, Reader, open_client
 from sordino.perturb.skellam import SkellamShares, random_bits, skellam
 from sordino.random.streams import Streams
 
 BITS, WIDTH, SPREAD = 24, 160_000, 30
-CLIENTS = np.arange(6)
+CLIENTS = np.arange(7)
 DROPOUTS = {"share": {5}, "mask": {1}, "unmask": {4}}
-SURVIVORS, TARGET = [0, 2, 3, 4], 0
-NOISE = SkellamShares(4.0 * SPREAD**2, smallest_cohort=3)
-TERMS = Terms(7, WIDTH, BITS, threshold=3, smallest_cohort=3, reveals=True)
+SURVIVORS, TARGET = [0, 2, 3, 4, 6], 0
+NOISE = SkellamShares(4.0 * SPREAD**2, smallest_cohort=4)
+TERMS = SumTerms(7, tuple(CLIENTS.tolist()), WIDTH, BITS, threshold=4, smallest_cohort=4, reveals=True)
 STREAMS = Streams(11)
+IDENTITIES = {client: Identity() for client in CLIENTS.tolist()}
 
 
 def inputs():
@@ -58,33 +60,40 @@ def transcript(values, calibrate):
         DROPOUTS,
         reveal=lambda c, survivors: calibrate(c, drawn[c], survivors),
         listen=lambda stage, c, message: heard[stage].__setitem__(c, message),
+        identities=IDENTITIES,
     )
     return heard
 
 
 def what_the_server_knows(heard):
     """Replays the bytes into a server, and returns as many columns as it can make of them."""
-    server = Server(TERMS, CLIENTS)
+    server = SumServer(TERMS, {client: identity.public for client, identity in IDENTITIES.items()})
     for stage in STAGES:
         for message in heard[stage].values():
             server.receive(message)
         if stage != "unmask":
             server.close()
     view, alive, sharers = server._view, server._alive, server._sharers
+    known = recovery.SharedSecrets(view, sharers, alive, server._shares, server._unmasked)
+    story, answers = view.shared(sharers), server._unmasked.items()
+    seeds, keys = {h: a.seeds for h, a in answers}, {h: a.keys for h, a in answers}
     columns = {}
     for c, message in heard["mask"].items():
         place = view.places[c]
-        masked = Masked.parse(Reader(open_client(TERMS, Kind.MASKED, message).body), TERMS).vector
+        masked = Masked.parse(Reader(open_client(TERMS, MessageKind.MASKED, message).body), TERMS).vector
         columns["masked", c] = masked
         # the masks of this one client that the server can compute: its own, and those with clients that vanished
-        only = np.zeros_like(alive)
-        only[place] = True
-        for name, gone in (("without its own mask", sharers & False), ("without all known masks", sharers & ~alive)):
+        own = [(self_mask(recovery._secret(known, place, seeds), story, c), -1)]
+        vanished = np.flatnonzero(sharers & ~alive).tolist()
+        gone = [
+            m for v in vanished for m in recovery._vanished(view, story, v, [place], recovery._secret(known, v, keys))
+        ]
+        for name, masks in (("without its own mask", own), ("without all known masks", own + gone)):
             stripped = masked.copy()
-            add_masks(stripped, recovery.leftover_masks(view, gone | only, only, server._shares, server._unmasked))
+            add_masks(stripped, masks)
             columns[name, c] = reduce(stripped, BITS)
     for c, message in heard["unmask"].items():
-        removable = Unmask.parse(Reader(open_client(TERMS, Kind.UNMASK, message).body), TERMS).removable
+        removable = Unmask.parse(Reader(open_client(TERMS, MessageKind.UNMASK, message).body), TERMS).removable
         columns["removable", c] = to_residues(removable, BITS)
     columns["sum"] = server.open().total
     return {name: from_residues(column, BITS) for name, column in columns.items()}
@@ -111,13 +120,13 @@ def leak(calibrate=thinned):
 
 def test_all_bytes_tell_no_more_than_the_noisy_sum():
     everything, alone, spread, known, values = leak()
-    assert len(known) == 4 * 3 + 3 + 1
+    assert len(known) == 5 * 3 + 4 + 1
     assert abs(everything - alone) < 4 * spread
     assert abs(explained(values[TARGET], [known["sum"]]) - alone) < 4 * spread
     # two-sided: the same data rule out that noise were 2/3 or 3/2 of what it is
-    noise = NOISE.remaining(4, 3)
+    noise = NOISE.remaining(5, 4)
     for factor in ((2 / 3) ** 2, (3 / 2) ** 2):
-        assert abs(everything - SPREAD**2 / (4 * SPREAD**2 + factor * noise)) > 8 * spread
+        assert abs(everything - SPREAD**2 / (5 * SPREAD**2 + factor * noise)) > 8 * spread
     # and of a client that shared secrets but sent no vector, nothing at all
     assert abs(explained(values[1], known.values())) < 4 / np.sqrt(WIDTH)
 
@@ -143,6 +152,6 @@ def test_the_printed_calibration_gives_more_away():
     assert everything > alone + 5 * spread
     # though the sum that it leaves has the very variance that was asked for
     assert abs(explained(values[TARGET], [known["sum"]]) - alone) < 4 * spread
-    kept, first = float(NOISE.share_variance(4)), float(NOISE.share_variance())
-    inner = 3 * kept * first / (kept + first) + first  # what the paper's reveal leaves of the noise, given all it says
-    assert abs(everything - SPREAD**2 / (4 * SPREAD**2 + inner)) < 4 * spread
+    kept, first = float(NOISE.share_variance(5)), float(NOISE.share_variance())
+    inner = 4 * kept * first / (kept + first) + first  # what the paper's reveal leaves of the noise, given all it says
+    assert abs(everything - SPREAD**2 / (5 * SPREAD**2 + inner)) < 4 * spread

@@ -1,75 +1,104 @@
-"""What a client checks before it goes on: it takes the server's word for nothing that it can see for itself."""
+"""What a client checks before it goes on: it takes the server's word for nothing that it can see for itself.
+
+Each check has a name because the checker (`tests/aggregate/secure/checker`) takes them out one by one, and must then
+find the attack that they prevent.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from sordino.aggregate.secure.errors import BadSignature, BothShares, KeySwapped, Malformed, SplitView, TooFewClients
+from sordino.aggregate.secure.errors import BadSignature, KeySwapped, Malformed, SplitView, TooFewClients
 from sordino.aggregate.secure.keys import verify
-from sordino.aggregate.secure.messages import Consent, Entry, Request
-from sordino.aggregate.secure.terms import Terms
-from sordino.aggregate.secure.view import View
-from sordino.aggregate.secure.wire import Kind, fingerprint
-from sordino.types import BoolArray
+from sordino.aggregate.secure.messages import RosterEntry
+from sordino.aggregate.secure.terms import SumTerms
+from sordino.aggregate.secure.view import RosterView
+from sordino.aggregate.secure.wire import MessageKind, fingerprint
+from sordino.types import BoolArray, IntArray
+
+KeyRegistry = Mapping[int, bytes]
+"""Public signing keys by client id, obtained from elsewhere than the server."""
 
 
-def check_enough(terms: Terms, clients: int) -> None:
+def check_enough(terms: SumTerms, clients: int) -> None:
     """Aborts a round that is left with too few clients."""
-    if clients < terms.smallest_cohort:
+    if clients < terms.consents:
         raise TooFewClients(
-            f"{clients} clients are left in round {terms.round_} and {terms.smallest_cohort} are needed: "
+            f"{clients} clients are left in round {terms.round_} and {terms.consents} are needed: "
             "nothing is released; ask more clients, or tolerate fewer"
         )
 
 
-def check_flags(view: View, flags: BoolArray) -> BoolArray:
+def check_flags(view: RosterView, flags: BoolArray) -> BoolArray:
     """Returns a list of clients that is as long as the roster."""
     if len(flags) != view.size:
         raise Malformed(f"a list of {len(flags)} clients came where the roster has {view.size}")
     return flags
 
 
-def check_roster(view: View, own: Entry, registry: Mapping[int, bytes] | None) -> None:
-    """Refuses a key list that lacks our own entry, repeats one, or holds keys that a neighbour did not sign.
+def check_invited(view: RosterView) -> None:
+    """Refuses a roster with somebody on it who was not invited, or with more clients than were."""
+    if strangers := [client for client in view.places if client not in view.terms.invited]:
+        raise KeySwapped(f"client {strangers[0]} is in the roster and was not invited: do not go on")
 
-    Only neighbours' keys are ever used. So each client checks its own neighbours, and together they check everybody.
-    """
-    check_enough(view.terms, view.size)
-    if own not in view.roster.entries:
+
+def check_keys(view: RosterView, own: RosterEntry) -> None:
+    """Refuses a key list that lacks our own entry, or in which a key is not canonical or stands twice."""
+    place = view.places.get(own.client)
+    if place is None or view.roster.entry(place) != own:
         raise KeySwapped(f"the roster does not hold the keys that client {own.client} advertised: do not go on")
-    keys = [key for entry in view.roster.entries for key in (entry.keys.share_key, entry.keys.mask_key)]
-    if len(set(keys)) != len(keys):
-        raise KeySwapped("two keys in the roster are the same: somebody was given another client's key")
-    for place in view.graph.neighbours(view.places[own.client]).tolist():
-        entry = view.roster.entries[place]
-        if registry is not None and registry.get(entry.client) != entry.keys.identity:
-            raise KeySwapped(f"the roster's identity of client {entry.client} is not the registered one: do not go on")
-        signed = fingerprint(view.terms, Kind.ADVERTISE, entry.client, entry.keys.pack())
-        try:
-            verify(entry.keys.identity, entry.signature, signed, entry.client)
-        except BadSignature as error:
-            raise KeySwapped(f"client {entry.client} did not sign its keys in the roster: do not go on") from error
+    if not view.roster.proper:
+        raise KeySwapped("a key in the roster stands twice, or is not canonical: somebody was given another's key")
 
 
-def check_request(view: View, place: int, sharers: BoolArray, alive: BoolArray, asked: Request) -> None:
-    """Refuses to unmask anything but the story that we consented to, and that enough holders around us did too."""
-    seeds_of, keys_of = check_flags(view, asked.seeds_of), check_flags(view, asked.keys_of)
-    if (seeds_of & keys_of).any():
-        raise BothShares("the server asked for both secrets of one client, which would unmask its input: do not go on")
-    if (seeds_of != alive).any() or (keys_of != (sharers & ~alive)).any():
-        raise SplitView("the server asks for other secrets than the agreed survivors call for: do not go on")
-    agreed = Consent(view.agreed(sharers, alive)).pack()
-    near = set(view.near(place, alive).tolist())
-    for other, signature in asked.consents.items():
-        if other not in near:
-            raise SplitView("a consent comes from somebody who is no surviving neighbour: do not go on")
-        entry = view.roster.entries[other]
+def check_signed(view: RosterView, places: Iterable[int], registry: KeyRegistry) -> None:
+    """Refuses keys that their registered owner did not sign. Only keys that were checked so are ever used."""
+    for place in places:
+        entry = view.roster.entry(place)
+        signed = fingerprint(view.terms, MessageKind.ADVERTISE, entry.client, entry.keys.pack())
         try:
-            verify(entry.keys.identity, signature, fingerprint(view.terms, Kind.CONSENT, entry.client, agreed), other)
+            verify(_identity(registry, entry.client), entry.signature, signed, entry.client)
         except BadSignature as error:
-            raise SplitView(f"client {entry.client} was told another story of who is alive: do not go on") from error
-    if len(asked.consents) + 1 < view.terms.threshold:
-        raise SplitView(
-            f"only {len(asked.consents) + 1} of the clients around this one agree on who is alive, and "
-            f"{view.terms.threshold} are needed: do not go on"
+            raise KeySwapped(
+                f"the registered client {entry.client} did not sign its keys in the roster: do not go on"
+            ) from error
+
+
+def check_around(terms: SumTerms, holders: IntArray, flags: BoolArray, what: str) -> None:
+    """Refuses a story in which fewer than `threshold` holders of our own shares are left (ourselves included)."""
+    if (around := int(flags[holders].sum())) < terms.threshold:
+        raise TooFewClients(
+            f"{around} holders of this client's shares {what} and {terms.threshold} are needed: do not go on"
         )
+
+
+def check_consents(
+    view: RosterView, story: bytes, alive: BoolArray, consents: Mapping[int, bytes], registry: KeyRegistry, own: int
+) -> set[int]:
+    """Returns the places of those, ourselves included, whose signature under our story we have verified."""
+    verified = {own}
+    for place, signature in consents.items():
+        if place >= view.size or not alive[place]:
+            raise SplitView("a consent comes from somebody who is no survivor: do not go on")
+        client = view.client(place)
+        signed = fingerprint(view.terms, MessageKind.CONSENT, client, story)
+        try:
+            verify(_identity(registry, client), signature, signed, client)
+        except BadSignature as error:
+            raise SplitView(f"client {client} was told another story of who is alive: do not go on") from error
+        verified.add(place)
+    return verified
+
+
+def check_agreed(terms: SumTerms, verified: int) -> int:
+    """Returns how many survivors are certain to be in the sum, once enough of them have consented."""
+    if verified < terms.consents:
+        raise SplitView(f"{verified} clients agree on who is alive, and {terms.consents} are needed: do not go on")
+    return verified - terms.margin
+
+
+def _identity(registry: KeyRegistry, client: int) -> bytes:
+    identity = registry.get(client)
+    if identity is None:
+        raise KeySwapped(f"client {client} is not registered: do not go on")
+    return identity

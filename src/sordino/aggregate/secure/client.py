@@ -1,153 +1,267 @@
-"""A client of one secure sum: bytes in, bytes out, one method a stage, each of which can be called once."""
+"""A client of one secure sum: bytes in, bytes out, one method a stage, each of which answers once."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
 
 from sordino.aggregate.integers import UIntArray, reduce, word
-from sordino.aggregate.secure.checks import check_enough, check_flags, check_request, check_roster
-from sordino.aggregate.secure.errors import OutOfTurn, SplitView, WrongVector
-from sordino.aggregate.secure.keys import SIGNATURE, Agreement, Identity, seal, unseal
+from sordino.aggregate.secure.boxes import check_complaint, make_box, open_box, sign_complaint
+from sordino.aggregate.secure.checks import (
+    KeyRegistry,
+    check_agreed,
+    check_around,
+    check_consents,
+    check_enough,
+    check_flags,
+    check_invited,
+    check_keys,
+    check_signed,
+)
+from sordino.aggregate.secure.errors import KeySwapped, ShareRejected, SplitView, WrongVector
+from sordino.aggregate.secure.graph import draw_holders
+from sordino.aggregate.secure.keeper import MemoryKeeper, SumKeeper
+from sordino.aggregate.secure.keys import KEY, Agreement, Identity, derive
 from sordino.aggregate.secure.masks import add_masks, pair_mask, self_mask
 from sordino.aggregate.secure.messages import (
+    DIGEST,
     SECRET,
     Advertise,
     Consent,
-    Entry,
     Inbox,
     Masked,
-    Request,
     Roster,
+    RosterEntry,
     Shares,
-    Survivors,
+    SurvivorList,
     Unmask,
+    UnmaskRequest,
 )
+from sordino.aggregate.secure.policy import SumPolicy, check_threshold
 from sordino.aggregate.secure.shares import split
-from sordino.aggregate.secure.terms import Terms
-from sordino.aggregate.secure.view import View, commitment
-from sordino.aggregate.secure.wire import Kind, from_client, open_server
+from sordino.aggregate.secure.state import SumState, check_due, next_due
+from sordino.aggregate.secure.terms import SumTerms
+from sordino.aggregate.secure.view import RosterView, mask_agreement, seed_commitment, share_digests
+from sordino.aggregate.secure.wire import MessageKind, fingerprint, from_client, open_server
 from sordino.types import IntArray
 
-Reveal = Callable[[int], IntArray]
-"""Given the number of survivors, returns the part of a client's vector that it reveals, to be subtracted."""
+RemovablePart = Callable[[int], IntArray]
+"""Given how many survivors are certain, returns the part of a client's vector that it reveals, to be subtracted."""
 
 
-class Client:
+class SumClient:
     """One client's side of the protocol: `advertise` → `share` → `mask` → `consent` → `unmask`.
 
     Args:
-        terms: what was agreed for this round.
+        terms: what the server proposes for this round.
         client: this client's id.
         identity: its signing key.
-        registry: public signing keys by id. Without one the server's word is taken for who is who.
+        registry: public signing keys by id, from elsewhere than the server.
+        policy: this client's own floors; terms below them are refused here.
+        keeper: where it keeps its side between messages (by default, in memory).
 
-    **Formal guarantees**: keys, seeds and masks are drawn fresh from the operating system for this object and never
-    leave it, except as shares sealed for the neighbours. It reveals at most one of the two secrets of a peer, and
-    only in a story (roster, sharers, survivors) to which `threshold` holders around it have put their names; it
-    reveals nothing if fewer than `smallest_cohort` clients are in the sum. After any error it says nothing more.
-    **Edge cases**: a stage out of order, or for the second time, raises `OutOfTurn`.
+    **Formal guarantees**: it answers once for each stage of each (federation, run, round, attempt), and what it answers
+    is on the keeper's disk before it leaves. It reveals one of the two secrets of a peer, the one that the story
+    (roster, sharers, survivors) calls for, and only when `consents` registered clients have put their names to that
+    same story. All its keys and choices follow from one secret, the roster and the sharers: a client that is restored
+    from a copy and shown something else uses other keys.
+    **Edge cases**: a message that is refused, for whatever reason, changes nothing: the right one can still come.
     **Reference**: Bonawitz et al. (2017), Figure 4 (with the consistency check); Bell et al. (2020) for the graph.
     """
 
     def __init__(
-        self, terms: Terms, client: int, identity: Identity, registry: Mapping[int, bytes] | None = None
+        self,
+        terms: SumTerms,
+        client: int,
+        identity: Identity,
+        registry: KeyRegistry,
+        policy: SumPolicy | None = None,
+        keeper: SumKeeper | None = None,
     ) -> None:
-        self.terms, self.client = terms, client
+        self._setup(identity, registry, policy, keeper)
+        self._policy.check(terms, client)
+        if registry.get(client) != identity.public:
+            raise KeySwapped(f"client {client} is not registered with its own identity: register it first")
+        self._state = SumState(terms, client, MessageKind.ADVERTISE, os.urandom(KEY))
+        self._keeper.claim(self._state, self._policy.releases)
+
+    @classmethod
+    def resume(
+        cls, terms: SumTerms, identity: Identity, registry: KeyRegistry, policy: SumPolicy | None, keeper: SumKeeper
+    ) -> SumClient:
+        """Returns the client that a keeper has kept, to answer the next message."""
+        client = cls.__new__(cls)
+        client._setup(identity, registry, policy, keeper)
+        client._state = keeper.load(terms)
+        return client
+
+    def _setup(
+        self, identity: Identity, registry: KeyRegistry, policy: SumPolicy | None, keeper: SumKeeper | None
+    ) -> None:
         self._identity, self._registry = identity, registry
-        self._due: Kind | None = Kind.ADVERTISE
-        self._share_keys, self._mask_keys, self._seed = Agreement(), Agreement(), os.urandom(SECRET)
+        self._policy, self._keeper = policy or SumPolicy(), keeper or MemoryKeeper()
+
+    @property
+    def terms(self) -> SumTerms:
+        """What was agreed for this round."""
+        return self._state.terms
+
+    @property
+    def client(self) -> int:
+        """This client's id."""
+        return self._state.client
 
     def advertise(self) -> bytes:
         """Returns this round's public keys, signed."""
-        with self._stage(Kind.ADVERTISE, Kind.SHARES):
-            keys = Advertise(self._share_keys.public, self._mask_keys.public, self._identity.public)
-            message = self._send(Kind.ADVERTISE, keys.pack())
-            self._own = Entry(self.client, keys, message[-SIGNATURE:])
-            return message
+        check_due(self._state, MessageKind.ADVERTISE)
+        return self._answer(MessageKind.ADVERTISE, self._own.keys.pack(), self._state)
 
     def share(self, roster: bytes) -> bytes:
-        """Checks the key list, and returns shares of this client's two secrets, sealed for its neighbours."""
-        with self._stage(Kind.SHARES, Kind.MASKED):
-            self._view = View(self.terms, Roster.parse(open_server(self.terms, Kind.ROSTER, roster)))
-            check_roster(self._view, self._own, self._registry)
-            holders = self._view.graph.holders(self._place)
-            shares = split(self._seed + self._mask_keys.secret, self.terms.threshold, len(holders))
-            mine = dict(zip(holders.tolist(), shares, strict=True))
-            self._held = {self._place: mine.pop(self._place)[:SECRET]}  # nobody will need a survivor's own key share
-            self._agreed = {place: self._share_keys.with_(self._entry(place).keys.share_key) for place in mine}
-            sealed = [self._seal(place, secrets) for place, secrets in mine.items()]
-            return self._send(Kind.SHARES, Shares(commitment(self.terms, self.client, self._seed), sealed).pack())
+        """Checks the key list, and returns shares of this client's two secrets, sealed for their holders."""
+        check_due(self._state, MessageKind.SHARES)
+        view = RosterView(self.terms, Roster.parse(open_server(self.terms, MessageKind.ROSTER, roster)))
+        check_invited(view)
+        check_enough(self.terms, view.size)
+        check_threshold(self.terms, view.size, self._policy.security_bits)
+        check_keys(view, self._own)
+        side = _Side(self, view)
+        check_signed(view, side.others, self._registry)
+        secrets = side.secrets()
+        names = {place: view.client(place) for place in secrets}
+        digests = {place: share_digests(view, self.client, names[place], part) for place, part in secrets.items()}
+        boxes = [make_box(view, side.box_key(place), side.place, place, secrets[place]) for place in side.others]
+        body = Shares(seed_commitment(self.terms, self.client, self._seed), digests, boxes).pack()
+        after = replace(self._state, roster=view.roster.lines, held={side.place: secrets[side.place]})
+        return self._answer(MessageKind.SHARES, body, after, _view=view)
 
     def mask(self, inbox: bytes, vector: UIntArray) -> bytes:
-        """Takes in the neighbours' shares, and returns the vector (residues modulo 2^modulus_bits) under its masks."""
-        with self._stage(Kind.MASKED, Kind.CONSENT):
-            message = Inbox.parse(open_server(self.terms, Kind.INBOX, inbox))
-            self._sharers = check_flags(self._view, message.sharers)
-            near = self._view.near(self._place, self._sharers).tolist()
-            if not self._sharers[self._place] or len(message.sealed) != len(near):
-                raise SplitView(f"the server's list of who shared secrets does not fit what client {self.client} got")
-            self._held |= {place: self._unseal(place, box) for place, box in zip(near, message.sealed, strict=True)}
-            check_enough(self.terms, int(self._sharers.sum()))
-            return self._send(Kind.MASKED, Masked(self._masked(vector, near)).pack(self.terms))
+        """Takes in the shares that it holds of others, and returns its vector (residues modulo 2^b) under its masks."""
+        check_due(self._state, MessageKind.MASKED)
+        self._check_vector(vector)
+        message, view = Inbox.parse(open_server(self.terms, MessageKind.INBOX, inbox)), self._view
+        side, sharers = _Side(self, view), check_flags(view, message.sharers)
+        senders = list(message.boxes)
+        if not sharers[side.place] or any(s >= view.size or s == side.place or not sharers[s] for s in senders):
+            raise SplitView(f"the server's list of who shared secrets does not fit what client {self.client} got")
+        if side.complete and len(senders) + 1 != int(sharers.sum()):
+            raise SplitView(f"client {self.client} did not get a box from everybody who shared secrets: do not go on")
+        check_enough(self.terms, int(sharers.sum()))
+        check_around(self.terms, side.holders, sharers, "shared secrets")
+        check_signed(view, set(senders).difference(side.others), self._registry)
+        held, complaints = self._opened(side, message.boxes)
+        partners = tuple(sorted({*senders, *(p for p in side.others if sharers[p])}))
+        masked = self._masked(vector, view.shared(sharers), partners)
+        after = replace(self._state, sent=True, sharers=sharers, held=held, partners=partners)
+        return self._answer(MessageKind.MASKED, Masked(masked, complaints).pack(self.terms), after)
 
     def consent(self, survivors: bytes) -> bytes:
         """Puts this client's name to the server's story of who is alive."""
-        with self._stage(Kind.CONSENT, Kind.UNMASK):
-            message = Survivors.parse(open_server(self.terms, Kind.SURVIVORS, survivors))
-            self._alive = check_flags(self._view, message.alive)
-            if not self._alive[self._place] or (self._alive & ~self._sharers).any():
-                raise SplitView("the server counts survivors who never shared secrets, or does not count this client")
-            check_enough(self.terms, int(self._alive.sum()))
-            return self._send(Kind.CONSENT, Consent(self._view.agreed(self._sharers, self._alive)).pack())
+        check_due(self._state, MessageKind.CONSENT)
+        message, view = SurvivorList.parse(open_server(self.terms, MessageKind.SURVIVORS, survivors)), self._view
+        side, alive = _Side(self, view), check_flags(view, message.alive)
+        if not alive[side.place] or (alive & ~self._state.sharers).any():
+            raise SplitView("the server counts survivors who never shared secrets, or does not count this client")
+        check_enough(self.terms, int(alive.sum()))
+        check_around(self.terms, side.holders, alive, "are alive")
+        openings = self._openings(side, message.accusers)
+        story = view.agreed(self._state.sharers, alive)
+        signature = self._identity.sign(fingerprint(self.terms, MessageKind.CONSENT, self.client, story))
+        body = Consent(story, signature, openings).pack()
+        return self._answer(MessageKind.CONSENT, body, replace(self._state, alive=alive))
 
-    def unmask(self, request: bytes, reveal: Reveal | None = None) -> bytes:
+    def unmask(self, request: bytes, reveal: RemovablePart | None = None) -> bytes:
         """Returns shares of the survivors' seeds and the vanished clients' keys, and what is removable."""
-        with self._stage(Kind.UNMASK, None):
-            asked = Request.parse(open_server(self.terms, Kind.REQUEST, request))
-            check_request(self._view, self._place, self._sharers, self._alive, asked)
-            seeds, keys = dict[int, bytes](), dict[int, bytes]()
-            for place, held in self._held.items():
-                if self._alive[place]:
-                    seeds[place] = held[:SECRET]
-                else:
-                    keys[place] = held[SECRET:]
-            if self.terms.reveals != (reveal is not None):
-                raise WrongVector(
-                    "the terms say whether clients reveal a removable part, and this client does otherwise"
-                )
-            removable = reveal(int(self._alive.sum())) if reveal else None
-            return self._send(Kind.UNMASK, Unmask(seeds, keys, removable).pack())
+        check_due(self._state, MessageKind.UNMASK)
+        if self.terms.reveals != (reveal is not None):
+            raise WrongVector("the terms say whether clients reveal a removable part, and this client does otherwise")
+        asked, state = UnmaskRequest.parse(open_server(self.terms, MessageKind.REQUEST, request)), self._state
+        side, story = _Side(self, self._view), self._view.agreed(state.sharers, state.alive)
+        verified = check_consents(self._view, story, state.alive, asked.consents, self._registry, side.place)
+        certain = check_agreed(self.terms, len(verified))
+        around = [place in verified for place in range(self._view.size)]
+        check_around(self.terms, side.holders, np.array(around), "consent")
+        seeds = {place: held[:SECRET] for place, held in state.held.items() if state.alive[place]}
+        keys = {place: held[SECRET:] for place, held in state.held.items() if not state.alive[place]}
+        removable = reveal(certain) if reveal else None
+        return self._answer(MessageKind.UNMASK, Unmask(seeds, keys, removable).pack(), state)
+
+    def abandon(self) -> None:
+        """Erases its secrets, when a round was given up: it says nothing more in this attempt."""
+        self._keep(self._state.erased())
+
+    def _answer(self, kind: MessageKind, body: bytes, after: SumState, _view: RosterView | None = None) -> bytes:
+        """Writes down that this was said, and only then says it."""
+        message = from_client(self.terms, kind, self.client, body, self._identity)
+        due = next_due(kind)
+        self._keep(replace(after, due=due) if due else after.erased())
+        if _view is not None:
+            self.__dict__["_view"] = _view
+        return message
+
+    def _keep(self, after: SumState) -> None:
+        self._keeper.save(self._state, after)
+        self._state = after
+
+    @cached_property
+    def _view(self) -> RosterView:
+        return RosterView(self.terms, Roster(self._state.roster))
 
     @property
-    def _place(self) -> int:
-        return self._view.places[self.client]
+    def _own(self) -> RosterEntry:
+        keys = Advertise(self._share_keys.public, self._mask_keys.public)
+        signed = fingerprint(self.terms, MessageKind.ADVERTISE, self.client, keys.pack())
+        return RosterEntry(self.client, keys, self._identity.sign(signed))
 
-    @contextmanager
-    def _stage(self, now: Kind, then: Kind | None) -> Iterator[None]:
-        """Lets a stage happen once, in its order; an error ends the round for this client."""
-        if self._due is not now:
-            due = "nothing" if self._due is None else self._due.name
-            raise OutOfTurn(f"client {self.client} was asked for {now.name} when {due} was due")
-        self._due = None
-        yield
-        self._due = then
+    def _derive(self, purpose: str) -> bytes:
+        return derive(self._state.root, self.terms.context, purpose, self.client)
 
-    def _send(self, kind: Kind, body: bytes) -> bytes:
-        return from_client(self.terms, kind, self.client, body, self._identity)
+    @property
+    def _share_keys(self) -> Agreement:
+        return Agreement.of(self._derive("share key"))
 
-    def _entry(self, place: int) -> Entry:
-        return self._view.roster.entries[place]
+    @property
+    def _mask_keys(self) -> Agreement:
+        return mask_agreement(self.terms, self.client, self._mask_secret)
 
-    def _seal(self, place: int, secrets: bytes) -> bytes:
-        return seal(self._agreed[place], self.terms.context, self.client, self._entry(place).client, secrets)
+    @property
+    def _mask_secret(self) -> bytes:
+        return self._derive("mask secret")[:SECRET]
 
-    def _unseal(self, place: int, box: bytes) -> bytes:
-        return unseal(self._agreed[place], self.terms.context, self._entry(place).client, self.client, box)
+    @property
+    def _seed(self) -> bytes:
+        return self._derive("seed")[:SECRET]
 
-    def _masked(self, vector: UIntArray, near: list[int]) -> UIntArray:
-        bits, context = self.terms.modulus_bits, self.terms.context
+    def _opened(self, side: _Side, boxes: Mapping[int, bytes]) -> tuple[dict[int, bytes], dict[int, bytes]]:
+        """Returns the shares that it now holds, by owner, and complaints about the boxes that do not open."""
+        held, complaints, keys = dict(self._state.held), dict[int, bytes](), self._share_keys
+        for sender, came in boxes.items():
+            try:
+                agreed = keys.with_(came[DIGEST : DIGEST + KEY])
+                held[sender] = open_box(side.view, agreed, sender, side.place, came[:DIGEST], came[DIGEST:])
+            except (ShareRejected, KeySwapped):
+                complaints[sender] = sign_complaint(side.view, side.place, sender, came, self._identity)
+        return held, complaints
+
+    def _openings(self, side: _Side, accusers: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Returns the keys of those boxes that their holders complain about, if they complain about what was sent."""
+        if len(accusers) >= self.terms.threshold or not set(accusers) <= set(side.others):
+            raise SplitView("complaints come from clients that hold no share, or from too many: do not go on")
+        openings, secrets = dict[int, bytes](), side.secrets() if accusers else {}
+        for place, signature in accusers.items():
+            client, key = side.view.client(place), side.box_key(place)
+            digests = share_digests(side.view, self.client, client, secrets[place])
+            sent = digests + make_box(side.view, key, side.place, place, secrets[place])
+            check_complaint(side.view, place, side.place, sent, signature, self._registry[client])
+            openings[place] = key.secret
+        return openings
+
+    def _check_vector(self, vector: UIntArray) -> None:
+        bits = self.terms.modulus_bits
         if (
             vector.shape != (self.terms.width,)
             or vector.dtype != word(bits)
@@ -156,10 +270,48 @@ class Client:
             raise WrongVector(
                 f"a vector must have {self.terms.width} residues modulo 2^{bits}, as {word(bits).__name__}"
             )
-        masks = [(self_mask(self._seed, context, self.client), 1)]
-        for place in near:
-            agreed = self._mask_keys.with_(self._entry(place).keys.mask_key)
-            masks.append(pair_mask(agreed, context, self.client, self._entry(place).client))
+
+    def _masked(self, vector: UIntArray, story: bytes, partners: tuple[int, ...]) -> UIntArray:
+        masks, keys = [(self_mask(self._seed, story, self.client), 1)], self._mask_keys
+        for place in partners:
+            entry = self._view.roster.entry(place)
+            masks.append(pair_mask(keys.with_(entry.keys.mask_key), story, self.client, entry.client))
         masked = vector.copy()
         add_masks(masked, masks)
-        return reduce(masked, bits)
+        return reduce(masked, self.terms.modulus_bits)
+
+
+class _Side:
+    """What follows, for one client, from its secret and the roster that it was shown: the same every time."""
+
+    def __init__(self, client: SumClient, view: RosterView) -> None:
+        self.view, self._client = view, client
+        self.place = view.places[client.client]
+        degree = client.terms.degree
+        self.complete = degree == 0 or degree >= view.size - 1
+        self.holders = draw_holders(self._secret("holders"), view.size, self.place, degree)
+        self.others = [place for place in self.holders.tolist() if place != self.place]
+
+    def secrets(self) -> dict[int, bytes]:
+        """Returns every holder's shares of the seed and of the mask key."""
+        stream = _Stream(self._secret("polynomial"))
+        both = self._client._seed + self._client._mask_secret
+        shares = split(both, self._client.terms.threshold, len(self.holders), stream)
+        return dict(zip(self.holders.tolist(), shares, strict=True))
+
+    def box_key(self, place: int) -> Agreement:
+        """Returns the key pair of the box for one holder."""
+        return Agreement.of(self._secret("box key", self.view.client(place)))
+
+    def _secret(self, purpose: str, *parties: int) -> bytes:
+        return derive(self._client._state.root, self.view.fingerprint, purpose, self._client.client, *parties)
+
+
+class _Stream:
+    """Random bytes that follow from a secret."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def __call__(self, count: int) -> bytes:
+        return hashlib.shake_256(b"polynomial" + self._key).digest(count)

@@ -10,7 +10,8 @@ ProtocolError
 ├── ShareRejected   a share that was sealed for somebody else, or was changed on the way
 ├── ForeignShare    shares of somebody that nobody asked this client about
 ├── BadShare        shares that do not give back the secret that was committed to
-├── BothShares      a server that asks for both secrets of one client
+├── BelowPolicy     terms that a client's own floors forbid
+├── AnsweredAlready a round, or an attempt at it, in which this client has had its say
 ├── SplitView       a server that tells different clients different stories
 └── TooFewClients   fewer clients are left than the round needs: it is aborted, and nothing is released
 """
@@ -53,11 +54,19 @@ class ForeignShare(ProtocolError):
 
 
 class BadShare(ProtocolError):
-    """Shares do not give back the secret that their owner committed to."""
+    """Shares do not give back the secret that their owner committed to; `client` is who is to blame."""
+
+    def __init__(self, message: str, client: int | None = None) -> None:
+        super().__init__(message)
+        self.client = client
 
 
-class BothShares(ProtocolError):
-    """The server asked for both secrets of one client, which would unmask its input."""
+class BelowPolicy(ProtocolError):
+    """The terms are below what this client asks for."""
+
+
+class AnsweredAlready(ProtocolError):
+    """This client has had its say in this attempt, or in this round."""
 
 
 class SplitView(ProtocolError):

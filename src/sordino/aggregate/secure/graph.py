@@ -1,4 +1,4 @@
-"""Who masks with whom: everybody with everybody, or a few neighbours on a shuffled ring; and how many that takes."""
+"""Who holds whose shares: everybody everybody's, or a few that each client draws for itself; and how many it takes."""
 
 from __future__ import annotations
 
@@ -6,65 +6,52 @@ import hashlib
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
+from scipy.special import gammaln
 from scipy.stats import hypergeom
 
+from sordino.aggregate.secure.terms import part
 from sordino.errors import RecipeError
 from sordino.types import IntArray
 
-_SPARSE_FROM = 64
+SPARSE_FROM = 400
+"""Cohorts of fewer clients get the complete graph."""
+
+_MARGIN = 8  # at most an eighth of the tolerated dropouts is given up for the margin
 
 
 @dataclass(frozen=True)
 class Topology:
-    """How a cohort is connected: `degree` neighbours each (0: all others), and how many shares recover a secret."""
+    """How a cohort is connected, and how many answers each step wants (see `SumTerms` for the fields)."""
 
     threshold: int
     smallest_cohort: int
     degree: int = 0
-
-
-@dataclass(frozen=True)
-class Graph:
-    """The neighbourhoods of `size` clients, on a ring that is shuffled by `seed` and links the nearest `degree`.
-
-    The seed is the fingerprint of the signed key list, so every client derives the same graph and nobody deals it out.
-
-    **Formal guarantees**: symmetric and k-regular (a Harary graph); complete where the degree is 0 or reaches the rest.
-    A server that could try out 2^g key lists before it shows one gains at most g bits against the bound of `choose`.
-    """
-
-    seed: bytes
-    size: int
-    degree: int = 0
-
-    @cached_property
-    def _ring(self) -> IntArray:
-        keys = [hashlib.sha256(self.seed + index.to_bytes(8, "little")).digest() for index in range(self.size)]
-        return np.array(sorted(range(self.size), key=keys.__getitem__), np.int64)
-
-    @cached_property
-    def _place(self) -> IntArray:
-        return np.argsort(self._ring)
+    margin: int = 0
+    corrupt: int = 0
 
     @property
-    def complete(self) -> bool:
-        """Whether everybody is everybody's neighbour."""
-        return self.degree == 0 or self.degree >= self.size - 1
+    def consents(self) -> int:
+        """How many clients must consent, and so survive."""
+        return self.smallest_cohort + self.margin
 
-    def neighbours(self, index: int) -> IntArray:
-        """Returns the neighbours of a client, in increasing order, without itself."""
-        holders = self.holders(index)
-        return np.delete(holders, np.searchsorted(holders, index))
 
-    def holders(self, index: int) -> IntArray:
-        """Returns who holds shares of a client's secrets, in the order of their points: its neighbours and itself."""
-        if self.complete:
-            return np.arange(self.size)
-        reach = self.degree // 2
-        return np.sort(self._ring[np.arange(self._place[index] - reach, self._place[index] + reach + 1) % self.size])
+def draw_holders(key: bytes, size: int, place: int, degree: int) -> IntArray:
+    """Returns the places of those who hold a client's shares, in increasing order, itself included.
+
+    On a sparse graph a client draws `degree` others from a key that nobody else knows, once it has been shown the
+    roster: the server can neither choose them nor try again.
+
+    **Formal guarantees**: every set of `degree` others is equally likely, up to the pseudo-randomness of SHAKE-256 and
+    a chance of a tie below size²·2^-65.
+    """
+    if degree == 0 or degree >= size - 1:
+        return np.arange(size)
+    lots = np.frombuffer(hashlib.shake_256(b"holders" + key).digest(8 * size), np.dtype("<u8")).copy()
+    lots[place] = 0  # itself, always
+    return np.sort(np.argsort(lots, kind="stable")[: degree + 1])
 
 
 @lru_cache(maxsize=256)
@@ -75,82 +62,118 @@ def choose(
     corrupt: float,
     security_bits: int = 40,
     correctness_bits: int = 20,
-    lying_server: bool = True,
+    sparse_from: int = SPARSE_FROM,
 ) -> Topology:
-    """Returns the sparsest graph, and a threshold, that are safe for a cohort of this size.
+    """Returns the sparsest graph, with its threshold and margin, that is safe for a cohort of this size.
 
     Args:
-        clients: how many are asked.
+        clients: how many are invited.
         dropout: share of them that may vanish, at any stage.
         corrupt: share of them that may work with the server.
         security_bits: σ; what the server and its friends must not learn, they learn with probability ≤ 2^-σ.
         correctness_bits: η; with tolerable dropouts a round is aborted with probability ≤ 2^-η.
-        lying_server: whether the threshold must also stop a server that tells two halves of a neighbourhood
-            different stories of who is alive, to collect both secrets of the client between them.
+        sparse_from: below so many clients the graph is complete.
 
-    **Formal guarantees**: for any corrupt and any vanishing clients chosen independently of the shuffle:
-    (1) no client has `threshold` corrupt neighbours (with `lying_server`: no two groups of `threshold` holders of its
-    shares have only corrupt ones in common), (2) those who are neither corrupt nor gone are connected, each with
-    failure probability in sum ≤ 2^-σ; (3) every client keeps `threshold` neighbours that answer, but for 2^-η.
-    Hypergeometric tails and a union bound over clients, as in the reference. Dropouts before the key list is shown
-    make corrupt clients a larger share of it, which (1) allows for.
-    **Edge cases**: below 64 clients, and where no sparse graph is safe, the complete one is returned, for which (1) to
-    (3) hold with certainty; where even that is impossible, a `RecipeError` says so. A degree is never below 2·log₂ n.
-    A server that *chooses* who vanishes after it has seen the graph is beyond (2): against it take the complete graph.
+    **Formal guarantees**: for any corrupt clients that were so before holders are drawn, and a server that lies as it
+    likes (`docs/secure-aggregation.md` has the proof): (1) any two groups of `threshold` holders of a client's shares
+    have an honest one in common; (2) no set of clients can be cut off and opened that lacks more than `margin` of
+    those who consented; each with failure probability in sum ≤ 2^-σ; (3) every client keeps `threshold` holders that
+    answer, but for 2^-η.
+    **Edge cases**: below `sparse_from` clients, and where no sparse graph is safe, the complete graph is returned, for
+    which (1) to (3) hold with certainty; where even that is impossible, a `RecipeError` says so. On a sparse graph
+    `smallest_cohort + margin` clients must consent, so `margin` fewer may vanish than on a complete one.
     **Reference**: Bell, Bonawitz, Gascón, Lepoint, Raykova (2020), "Secure Single-Server Aggregation with
-    (Poly)Logarithmic Overhead", section 3 and the computation of parameters there.
+    (Poly)Logarithmic Overhead", section 4 (malicious server: clients draw their own neighbours) and the tails there.
     """
-    bounds = _Bounds(clients, _part(corrupt, clients), _part(dropout, clients), lying_server)
-    complete = bounds.complete()  # refuses what is impossible at any degree
-    least = 2 * math.ceil(math.log2(clients)) if clients >= _SPARSE_FROM else clients
-    for degree in range(least, clients - 1, 2):
-        apart = 2.0 ** bounds.disconnected(degree)
-        threshold = bounds.highest_threshold(degree, correctness_bits) if apart <= 2.0**-security_bits else 0
-        if threshold and apart + 2.0 ** bounds.exposed(degree, threshold) <= 2.0**-security_bits:
-            return Topology(threshold, clients - bounds.gone, degree)
+    bad, gone = part(corrupt, clients), part(dropout, clients)
+    complete = _complete(clients, bad, gone)  # refuses what is impossible at any degree
+    least = 2 * math.ceil(math.log2(clients)) if clients >= sparse_from else clients
+    for degree in range(least, clients // 2):
+        threshold = _highest_threshold(clients, gone, degree, correctness_bits)
+        margin = _least_margin(clients, bad, degree, threshold, clients - gone, security_bits)
+        if 1 <= threshold <= clients - gone and margin is not None:
+            return Topology(threshold, clients - gone, degree, margin, bad)
     return complete
 
 
-def _part(share: float, clients: int) -> int:
-    return math.floor(round(share * clients, 9))  # 0.29 · 100 is 29, whatever floats say
+@lru_cache(maxsize=1024)
+def sparse_is_safe(
+    clients: int, corrupt: int, degree: int, threshold: int, smallest_cohort: int, margin: int, security_bits: int
+) -> bool:
+    """Whether clients that draw so many holders are safe but for 2^-security_bits: what a client checks for itself."""
+    consents = smallest_cohort + margin
+    if not 0 < degree < consents <= clients:
+        return False
+    failures = exposed(clients, corrupt, degree, threshold, consents), cut_off(clients, corrupt, degree, threshold,
+                                                                              consents, margin)  # fmt: skip
+    return bool(np.logaddexp2(*failures) <= -security_bits)
 
 
-@dataclass(frozen=True)
-class _Bounds:
-    """Failure probabilities as binary logarithms, for all clients together."""
+def exposed(clients: int, corrupt: int, degree: int, threshold: int, consents: int) -> float:
+    """log₂ of the chance that some client draws 2t − k − 1 corrupt holders or more, whereby two groups can collude.
 
-    clients: int
-    corrupt: int
-    gone: int
-    lying_server: bool
+    All who consent are in the roster, so it has `consents` clients at least; the fewer, the larger the corrupt share.
+    """
+    if not corrupt:
+        return -math.inf if 2 * threshold > degree + 1 else 0.0
+    tail = hypergeom.logsf(2 * threshold - degree - 2, consents - 1, min(corrupt, consents - 1), degree)
+    return float(tail / math.log(2) + math.log2(clients))
 
-    def exposed(self, degree: int, threshold: int) -> float:
-        """That some client's secrets can be recovered by corrupt holders, or in two stories at once."""
-        least = 2 * threshold - (degree + 1) if self.lying_server else threshold
-        roster = self.clients - self.gone  # the worst case: all dropouts are honest, and happen first
-        tail = hypergeom.logsf(least - 1, roster - 1, min(self.corrupt, roster - 1), degree)
-        return float(tail / math.log(2) + math.log2(self.clients))
 
-    def disconnected(self, degree: int) -> float:
-        """That degree/2 clients in a row on the ring are corrupt or gone, without which it cannot fall apart."""
-        lost, run = self.corrupt + self.gone, degree // 2
-        if lost < run:
-            return -math.inf
-        return math.log2(self.clients) + sum(math.log2((lost - j) / (self.clients - j)) for j in range(run))
+def cut_off(clients: int, corrupt: int, degree: int, threshold: int, consents: int, margin: int) -> float:
+    """log₂ of the chance that a server can open a sum that lacks more than `margin` of those who consented.
 
-    def highest_threshold(self, degree: int, bits: int) -> int:
-        """The highest threshold that every client's answering neighbours reach, but for 2^-bits (0: none)."""
-        others, stay = self.clients - 1, self.clients - 1 - self.gone
-        rare = (-bits - math.log2(self.clients)) * math.log(2)
-        too_high = range(1, degree + 2)
-        return bisect_left(too_high, True, key=lambda t: hypergeom.logcdf(t - 1, others, stay, degree) > rare)
+    It would need honest clients A, B (|B| > margin, A and B together all honest ones that consent) such that nobody in
+    A drew anybody in B; it may choose both after it has seen what was drawn. |A| ≥ k + 2 − t, the honest holders that
+    it takes to open one of them. A union bound over all A and B, each with its exact chance.
+    """
+    honest = clients - corrupt
+    a = np.arange(degree + 2 - threshold, honest - margin)
+    if len(a) == 0 or a[0] < 1:
+        return 0.0 if len(a) else -math.inf
+    b = np.maximum(margin + 1, consents - corrupt - a)
+    fits = a + b <= honest
+    a, b = a[fits], b[fits]
+    if len(a) == 0:
+        return -math.inf
+    sets = _log_choose(honest, a) + _log_choose(honest - a, b)
+    others = clients - 1
+    avoid = np.where(others - b >= degree, _log_choose(np.maximum(others - b, degree), degree), -np.inf)
+    return float(np.logaddexp.reduce(sets + a * (avoid - _log_choose(others, degree))) / math.log(2))
 
-    def complete(self) -> Topology:
-        """The complete graph: certain, if it is possible at all."""
-        least = (self.clients + self.corrupt) // 2 + 1 if self.lying_server else self.corrupt + 1
-        if not 1 <= least <= self.clients - self.gone:
-            raise RecipeError(
-                f"no threshold serves {self.clients} clients of whom {self.gone} may vanish and {self.corrupt} may be "
-                f"corrupt: {least} must answer; ask more clients, or tolerate less"
-            )
-        return Topology(least, self.clients - self.gone)
+
+def _log_choose(n: IntArray | int, k: IntArray | int) -> np.ndarray:
+    n, k = np.asarray(n, np.float64), np.asarray(k, np.float64)
+    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+
+
+def _least_margin(
+    clients: int, corrupt: int, degree: int, threshold: int, smallest_cohort: int, security_bits: int
+) -> int | None:
+    """The smallest margin with which this degree is safe, or None if it took too much of what may vanish."""
+    most = (clients - smallest_cohort) // _MARGIN
+    if threshold < 1 or exposed(clients, corrupt, degree, threshold, smallest_cohort + most) > -security_bits:
+        return None
+    for margin in range(most + 1):
+        if sparse_is_safe(clients, corrupt, degree, threshold, smallest_cohort, margin, security_bits):
+            return margin
+    return None
+
+
+def _highest_threshold(clients: int, gone: int, degree: int, bits: int) -> int:
+    """The highest threshold that every client's answering holders reach, but for 2^-bits (0: none)."""
+    others, stay = clients - 1, clients - 1 - gone
+    rare = (-bits - math.log2(clients)) * math.log(2)
+    too_high = range(1, degree + 2)
+    return bisect_left(too_high, True, key=lambda t: hypergeom.logcdf(t - 1, others, stay, degree) > rare)
+
+
+def _complete(clients: int, corrupt: int, gone: int) -> Topology:
+    """The complete graph: certain, if it is possible at all."""
+    least = (clients + corrupt) // 2 + 1
+    if not 1 <= least <= clients - gone:
+        raise RecipeError(
+            f"no threshold serves {clients} clients of whom {gone} may vanish and {corrupt} may be "
+            f"corrupt: {least} must answer; ask more clients, or tolerate less"
+        )
+    return Topology(least, clients - gone, corrupt=corrupt)

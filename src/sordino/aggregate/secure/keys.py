@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives import hashes
@@ -16,6 +17,8 @@ from sordino.aggregate.secure.errors import BadSignature, KeySwapped, ShareRejec
 KEY = 32
 SIGNATURE = 64
 TAG = 16
+
+_FIELD = 2**255 - 19
 
 
 @dataclass(frozen=True)
@@ -36,15 +39,22 @@ class Identity:
 
 def verify(public: bytes, signature: bytes, message: bytes, sender: int) -> None:
     """Raises `BadSignature` unless the sender signed exactly this message."""
+    if not _signed(public, signature, message):
+        raise BadSignature(f"client {sender} did not sign these bytes: drop the message")
+
+
+@lru_cache(maxsize=1 << 14)  # where many clients share a process, each signature is looked at once
+def _signed(public: bytes, signature: bytes, message: bytes) -> bool:
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
-    except (InvalidSignature, ValueError) as error:
-        raise BadSignature(f"client {sender} did not sign these bytes: drop the message") from error
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """A key pair for Diffie-Hellman agreement, made for one round and thrown away with it."""
+    """A key pair for Diffie-Hellman agreement, made for one round or one box and thrown away with it."""
 
     private: X25519PrivateKey = field(default_factory=X25519PrivateKey.generate, repr=False)
 
@@ -77,23 +87,29 @@ def derive(secret: bytes, context: bytes, purpose: str, *parties: int) -> bytes:
     return HKDF(hashes.SHA256(), 32, context, info).derive(secret)
 
 
-def seal(secret: bytes, context: bytes, sender: int, recipient: int, plain: bytes) -> bytes:
+def canonical(public: bytes) -> bool:
+    """Whether a public key is written in the one way that counts: X25519 itself ignores the topmost bit."""
+    return len(public) == KEY and int.from_bytes(public, "little") < _FIELD
+
+
+def seal(secret: bytes, roster: bytes, sender: int, recipient: int, plain: bytes) -> bytes:
     """Encrypts one message from a sender to a recipient.
 
-    The key is derived for this sender, recipient and round, and is used for this one message: so the nonce can be zero.
+    The key is derived for this sender, recipient and *roster*, from an agreement that is made for this one box: so the
+    nonce can be zero, and a client that is restored from a copy and shown another roster uses another key.
     """
-    return _cipher(secret, context, sender, recipient).encrypt(bytes(12), plain, None)
+    return _cipher(secret, roster, sender, recipient).encrypt(bytes(12), plain, None)
 
 
-def unseal(secret: bytes, context: bytes, sender: int, recipient: int, sealed: bytes) -> bytes:
+def unseal(secret: bytes, roster: bytes, sender: int, recipient: int, sealed: bytes) -> bytes:
     """Decrypts what `seal` made; raises `ShareRejected` if it was meant for others or changed."""
     try:
-        return _cipher(secret, context, sender, recipient).decrypt(bytes(12), sealed, None)
+        return _cipher(secret, roster, sender, recipient).decrypt(bytes(12), sealed, None)
     except InvalidTag as error:
         raise ShareRejected(
             f"the share from client {sender} was not sealed for client {recipient}, or was changed"
         ) from error
 
 
-def _cipher(secret: bytes, context: bytes, sender: int, recipient: int) -> AESGCM:
-    return AESGCM(derive(secret, context, "share", sender, recipient))
+def _cipher(secret: bytes, roster: bytes, sender: int, recipient: int) -> AESGCM:
+    return AESGCM(derive(secret, roster, "box", sender, recipient))

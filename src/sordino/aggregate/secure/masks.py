@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
@@ -17,18 +20,25 @@ Mask = tuple[bytes, int]
 
 _PIECE = 1 << 18  # bytes of a vector that stay in the cache while the streams pass over them
 _STREAMS = 256
+_BLOCK = 16
+_CORES = min(os.cpu_count() or 1, 8)
+_WORTH_THREADS = 1 << 26  # bytes of keystream for which threads pay
 _ZEROS = memoryview(bytes(_PIECE))
 
 
-def self_mask(seed: bytes, context: bytes, client: int) -> bytes:
+def self_mask(seed: bytes, story: bytes, client: int) -> bytes:
     """Returns the seed of the mask that a client adds for itself."""
-    return derive(seed, context, "self mask", client)
+    return derive(seed, story, "self mask", client)
 
 
-def pair_mask(agreed: bytes, context: bytes, client: int, peer: int) -> Mask:
-    """Returns the mask that a client adds for a peer: the same stream on both sides, with opposite signs."""
+def pair_mask(agreed: bytes, story: bytes, client: int, peer: int) -> Mask:
+    """Returns the mask that a client adds for a peer: the same stream on both sides, with opposite signs.
+
+    `story` is what the client was told of the roster and of who shared secrets. Two clients that were told different
+    things add different streams, which never cancel: nobody can be added up with somebody who knows another story.
+    """
     low, high = sorted((client, peer))
-    return derive(agreed, context, "pair mask", low, high), 1 if client == low else -1
+    return derive(agreed, story, "pair mask", low, high), 1 if client == low else -1
 
 
 def opposite(mask: Mask) -> Mask:
@@ -44,12 +54,25 @@ def add_masks(vector: UIntArray, masks: Sequence[Mask]) -> None:
     whoever lacks the 256-bit seed, and no two seeds share a keystream by a collision of keys alone. A residue modulo
     2^word is uniform, hence so is its residue modulo any smaller power of two.
     """
+    if len(masks) * vector.nbytes < _WORTH_THREADS:
+        return _add_all(vector, masks, 0)
+    # the cipher and numpy let go of the interpreter, so each core takes a part of the vector
+    unit = _PIECE // vector.itemsize
+    cuts = [unit * round(len(vector) * core / (unit * _CORES)) for core in range(_CORES)] + [len(vector)]
+    with ThreadPoolExecutor(_CORES) as pool:
+        parts = [(vector[a:b], masks, a * vector.itemsize // _BLOCK) for a, b in pairwise(cuts) if a < b]
+        list(pool.map(lambda part: _add_all(*part), parts))
+    return None
+
+
+def _add_all(vector: UIntArray, masks: Sequence[Mask], block: int) -> None:
+    """Adds the masks' streams from a block of the cipher onwards."""
     for start in range(0, len(masks), _STREAMS):
-        _add(vector, masks[start : start + _STREAMS])
+        _add(vector, masks[start : start + _STREAMS], block)
 
 
-def _add(vector: UIntArray, masks: Sequence[Mask]) -> None:
-    streams = [(_stream(seed), np.add if sign > 0 else np.subtract) for seed, sign in masks]
+def _add(vector: UIntArray, masks: Sequence[Mask], block: int) -> None:
+    streams = [(_stream(seed, block), np.add if sign > 0 else np.subtract) for seed, sign in masks]
     step, room = _PIECE // vector.itemsize, bytearray(_PIECE + 15)
     little = vector.dtype.newbyteorder("<")
     for start in range(0, len(vector), step):
@@ -60,5 +83,6 @@ def _add(vector: UIntArray, masks: Sequence[Mask]) -> None:
             apply(piece, stream_piece, out=piece)
 
 
-def _stream(seed: bytes) -> CipherContext:
-    return Cipher(AES(seed[:16]), CTR(seed[16:])).encryptor()
+def _stream(seed: bytes, block: int = 0) -> CipherContext:
+    counter = (int.from_bytes(seed[_BLOCK:], "big") + block) % (1 << 8 * _BLOCK)
+    return Cipher(AES(seed[:_BLOCK]), CTR(counter.to_bytes(_BLOCK, "big"))).encryptor()

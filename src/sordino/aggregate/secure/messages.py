@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -14,37 +14,41 @@ from numpy.typing import NDArray
 from sordino.aggregate.integers import UIntArray, word
 from sordino.aggregate.secure.errors import Malformed, WrongVector
 from sordino.aggregate.secure.keys import KEY, SIGNATURE, TAG
-from sordino.aggregate.secure.terms import Terms
+from sordino.aggregate.secure.small import pack_small, parse_small
+from sordino.aggregate.secure.terms import SumTerms
 from sordino.aggregate.secure.wire import Reader, pack_flags, pack_many
 from sordino.types import BoolArray, IntArray
 
-SECRET = 32
-SEALED = 2 * SECRET + TAG
+SECRET = 16
+DIGEST = 32
+SEALED = KEY + 2 * SECRET + TAG
+"""A box: the public half of a key that was made for it, and both shares under it."""
 
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 _VECTOR = struct.Struct("<BI")
+_ENTRY = np.dtype([("client", "<u8"), ("keys", "u1", (2, KEY)), ("signature", "u1", (SIGNATURE,))])
+_LARGEST_KEY = bytes([0xED]) + b"\xff" * 30 + b"\x7f"  # the field's prime, to which no canonical key reaches
 
 
 @dataclass(frozen=True)
 class Advertise:
-    """Client: the public keys of this round, and the identity that signs for them."""
+    """Client: the public keys of this round."""
 
     share_key: bytes
     mask_key: bytes
-    identity: bytes
 
     def pack(self) -> bytes:
-        return self.share_key + self.mask_key + self.identity
+        return self.share_key + self.mask_key
 
     @classmethod
     def parse(cls, reader: Reader) -> Advertise:
-        message = cls(reader.take(KEY), reader.take(KEY), reader.take(KEY))
+        message = cls(reader.take(KEY), reader.take(KEY))
         reader.finish()
         return message
 
 
 @dataclass(frozen=True)
-class Entry:
+class RosterEntry:
     """One line of the roster: what a client advertised, with its signature."""
 
     client: int
@@ -54,79 +58,115 @@ class Entry:
     def pack(self) -> bytes:
         return _U64.pack(self.client) + self.keys.pack() + self.signature
 
-    @classmethod
-    def parse(cls, line: bytes) -> Entry:
-        reader = Reader(line)
-        client, keys = reader.identifier(), Advertise.parse(Reader(reader.take(3 * KEY)))
-        return cls(client, keys, reader.take(SIGNATURE))
-
 
 @dataclass(frozen=True)
 class Roster:
-    """Server: everybody's keys, in increasing order of their ids."""
+    """Server: everybody's keys, in increasing order of their ids. Lines are read when they are asked for."""
 
-    entries: tuple[Entry, ...]
+    lines: bytes
+
+    @classmethod
+    def of(cls, entries: list[RosterEntry]) -> Roster:
+        """Returns the roster with these lines."""
+        return cls(b"".join(entry.pack() for entry in entries))
 
     def pack(self) -> bytes:
-        return pack_many([entry.pack() for entry in self.entries])
+        return _U32.pack(self.size) + self.lines
 
     @classmethod
     def parse(cls, reader: Reader) -> Roster:
-        entries = tuple(Entry.parse(line) for line in reader.many(8 + 3 * KEY + SIGNATURE))
+        roster = cls(reader.take(reader.number() * _ENTRY.itemsize))
         reader.finish()
-        if any(a.client >= b.client for a, b in pairwise(entries)):
+        if (roster.clients[1:] <= roster.clients[:-1]).any():
             raise Malformed("the roster's clients are not in increasing order")
-        return cls(entries)
+        return roster
+
+    @property
+    def size(self) -> int:
+        """How many clients it has."""
+        return len(self.lines) // _ENTRY.itemsize
+
+    @cached_property
+    def _table(self) -> NDArray[np.void]:
+        return np.frombuffer(self.lines, _ENTRY)
+
+    @property
+    def clients(self) -> NDArray[np.uint64]:
+        """Everybody's id."""
+        return self._table["client"]
+
+    @property
+    def proper(self) -> bool:
+        """Whether all keys are canonical and no two of them are the same."""
+        keys = np.ascontiguousarray(self._table["keys"]).reshape(-1, KEY)
+        low, middle, top = keys[:, 0] >= _LARGEST_KEY[0], (keys[:, 1:31] == 0xFF).all(1), keys[:, 31]
+        return not ((top >= 0x80) | (low & middle & (top == 0x7F))).any() and len(np.unique(keys, axis=0)) == len(keys)
+
+    def entry(self, place: int) -> RosterEntry:
+        """Returns the line at a place."""
+        start = place * _ENTRY.itemsize
+        line = self.lines[start : start + _ENTRY.itemsize]
+        keys = Advertise(line[8 : 8 + KEY], line[8 + KEY : 8 + 2 * KEY])
+        return RosterEntry(int(_U64.unpack(line[:8])[0]), keys, line[8 + 2 * KEY :])
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Client: a commitment to its self-mask seed, and sealed shares for its neighbours in their order."""
+    """Client: commitments to its self-mask seed and to every holder's shares, and the shares sealed for the others."""
 
     commitment: bytes
+    digests: Mapping[int, bytes]
+    """By holder, itself included: 16 bytes for its share of the seed and 16 for that of the key."""
     sealed: list[bytes]
+    """For the holders in their order, without itself."""
 
     def pack(self) -> bytes:
-        return self.commitment + pack_many(self.sealed)
+        return self.commitment + pack_named(self.digests) + pack_many(self.sealed)
 
     @classmethod
     def parse(cls, reader: Reader) -> Shares:
-        message = cls(reader.take(SECRET), reader.many(SEALED))
+        message = cls(reader.take(DIGEST), parse_named(reader, DIGEST), reader.many(SEALED))
         reader.finish()
         return message
 
 
 @dataclass(frozen=True)
 class Inbox:
-    """Server: who shared their secrets, and the shares that were sealed for this client, in order of their senders."""
+    """Server: who shared their secrets, and what was sealed for this client: digests and box, by their sender."""
 
     sharers: BoolArray
-    sealed: list[bytes]
+    boxes: Mapping[int, bytes]
 
     def pack(self) -> bytes:
-        return pack_flags(self.sharers) + pack_many(self.sealed)
+        return pack_flags(self.sharers) + pack_named(self.boxes)
 
     @classmethod
     def parse(cls, reader: Reader) -> Inbox:
-        message = cls(reader.flags(), reader.many(SEALED))
+        message = cls(reader.flags(), parse_named(reader, DIGEST + SEALED))
         reader.finish()
         return message
 
 
 @dataclass(frozen=True)
 class Masked:
-    """Client: its masked vector, each entry in as many whole bytes as the modulus needs."""
+    """Client: its masked vector, each entry in as many whole bytes as the modulus needs; and its complaints.
+
+    A complaint says that a sender's box cannot be opened, or does not hold what its digests say: by sender, the digest
+    of what came, and a signature over both.
+    """
 
     vector: UIntArray
+    complaints: Mapping[int, bytes]
 
-    def pack(self, terms: Terms) -> bytes:
+    def pack(self, terms: SumTerms) -> bytes:
         size = (terms.modulus_bits + 7) // 8
         columns = self.vector.astype(self.vector.dtype.newbyteorder("<"), copy=False).view(np.uint8)
         data = columns.reshape(len(self.vector), -1)[:, :size].tobytes()
-        return _VECTOR.pack(terms.modulus_bits, len(self.vector)) + data
+        return pack_named(self.complaints) + _VECTOR.pack(terms.modulus_bits, len(self.vector)) + data
 
     @classmethod
-    def parse(cls, reader: Reader, terms: Terms) -> Masked:
+    def parse(cls, reader: Reader, terms: SumTerms) -> Masked:
+        complaints = parse_named(reader, DIGEST + SIGNATURE)
         bits, width = _VECTOR.unpack(reader.take(_VECTOR.size))
         size, data = (terms.modulus_bits + 7) // 8, np.frombuffer(reader.rest(), np.uint8)
         if bits != terms.modulus_bits or width != terms.width or len(data) != width * size:
@@ -143,55 +183,56 @@ class Masked:
             vector = columns.view(kind.newbyteorder("<")).ravel()
         if bits % 8 and int(vector.max()) >> bits:
             raise WrongVector(f"a vector has entries of 2^{bits} and more: they must be residues modulo 2^{bits}")
-        return cls(vector)
+        return cls(vector, complaints)
 
 
 @dataclass(frozen=True)
-class Survivors:
-    """Server: whose masked vectors arrived."""
+class SurvivorList:
+    """Server: whose masked vectors arrived, and who complains about this client's boxes (with their signatures)."""
 
     alive: BoolArray
+    accusers: Mapping[int, bytes]
 
     def pack(self) -> bytes:
-        return pack_flags(self.alive)
+        return pack_flags(self.alive) + pack_named(self.accusers)
 
     @classmethod
-    def parse(cls, reader: Reader) -> Survivors:
-        message = cls(reader.flags())
+    def parse(cls, reader: Reader) -> SurvivorList:
+        message = cls(reader.flags(), parse_named(reader, SIGNATURE))
         reader.finish()
         return message
 
 
 @dataclass(frozen=True)
 class Consent:
-    """Client: a fingerprint of the roster, the sharers and the survivors as it was told them."""
+    """Client: its name under the story that it was told; and the keys of the boxes that others complain about."""
 
-    view: bytes
+    story: bytes
+    signature: bytes
+    openings: Mapping[int, bytes]
 
     def pack(self) -> bytes:
-        return self.view
+        return self.story + self.signature + pack_named(self.openings)
 
     @classmethod
     def parse(cls, reader: Reader) -> Consent:
-        message = cls(reader.take(SECRET))
+        message = cls(reader.take(DIGEST), reader.take(SIGNATURE), parse_named(reader, KEY))
         reader.finish()
         return message
 
 
 @dataclass(frozen=True)
-class Request:
-    """Server: whose self-mask seeds and whose mask keys it needs, and the consents of the client's neighbours."""
+class UnmaskRequest:
+    """Server: the names under the story. It cannot say which secrets it wants: they follow from the story."""
 
-    seeds_of: BoolArray
-    keys_of: BoolArray
     consents: Mapping[int, bytes]
 
     def pack(self) -> bytes:
-        return pack_flags(self.seeds_of) + pack_flags(self.keys_of) + pack_named(self.consents)
+        return pack_named(self.consents)
 
     @classmethod
-    def parse(cls, reader: Reader) -> Request:
-        message = cls(reader.flags(), reader.flags(), parse_named(reader, SIGNATURE))
+    def parse(cls, reader: Reader) -> UnmaskRequest:
+        message = cls(parse_named(reader, SIGNATURE))
         reader.finish()
         return message
 
@@ -209,7 +250,7 @@ class Unmask:
         return pack_named(self.seeds) + pack_named(self.keys) + removable
 
     @classmethod
-    def parse(cls, reader: Reader, terms: Terms) -> Unmask:
+    def parse(cls, reader: Reader, terms: SumTerms) -> Unmask:
         seeds, keys = parse_named(reader, SECRET), parse_named(reader, SECRET)
         removable = parse_small(reader, terms.width) if terms.reveals else None
         reader.finish()
@@ -226,34 +267,5 @@ def parse_named(reader: Reader, size: int) -> dict[int, bytes]:
     lines = reader.many(4 + size)
     places = [int(_U32.unpack(line[:4])[0]) for line in lines]
     if any(a >= b for a, b in pairwise(places)):
-        raise Malformed("a list of shares or consents is not in increasing order")
+        raise Malformed("a list by client is not in increasing order")
     return {place: line[4:] for place, line in zip(places, lines, strict=True)}
-
-
-def pack_small(values: IntArray) -> bytes:
-    """Writes small integers close to their entropy: the narrowest type, byte by byte, in a Huffman code."""
-    size = next(size for size in (1, 2, 4, 8) if _fits(values, size))
-    planes = values.astype(f"<i{size}").view(np.uint8).reshape(-1, size).T
-    code = zlib.compressobj(strategy=zlib.Z_HUFFMAN_ONLY)
-    return bytes([size]) + code.compress(planes.tobytes()) + code.flush()
-
-
-def parse_small(reader: Reader, count: int) -> IntArray:
-    """Reads so many small integers off the end of a message; a stream of any other length is refused unexpanded."""
-    size = reader.take(1)[0]
-    if size not in (1, 2, 4, 8):
-        raise Malformed(f"a removable part in integers of {size} bytes is none that this version writes")
-    code = zlib.decompressobj()
-    try:
-        data = code.decompress(reader.rest(), count * size + 1)
-    except zlib.error as error:
-        raise Malformed("a removable part cannot be expanded: it was damaged") from error
-    if len(data) != count * size or not code.eof or code.unused_data:
-        raise Malformed(f"a removable part does not hold {count} entries")
-    planes: NDArray[np.uint8] = np.frombuffer(data, np.uint8).reshape(size, count)
-    return np.ascontiguousarray(planes.T).view(f"<i{size}").ravel().astype(np.int64)
-
-
-def _fits(values: IntArray, size: int) -> bool:
-    kind = np.iinfo(f"i{size}")
-    return len(values) == 0 or (kind.min <= int(values.min()) and int(values.max()) <= kind.max)

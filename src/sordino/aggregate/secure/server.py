@@ -8,25 +8,37 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sordino.aggregate.integers import UIntArray, reduce, to_residues, word
-from sordino.aggregate.secure.checks import check_enough
-from sordino.aggregate.secure.errors import ForeignShare, KeySwapped, Malformed, OutOfTurn, SplitView, TooFewClients
+from sordino.aggregate.secure.boxes import check_complaint, justified
+from sordino.aggregate.secure.checks import KeyRegistry, check_enough
+from sordino.aggregate.secure.errors import (
+    BadShare,
+    BadSignature,
+    ForeignShare,
+    KeySwapped,
+    Malformed,
+    OutOfTurn,
+    SplitView,
+)
+from sordino.aggregate.secure.keys import KEY, canonical, verify
 from sordino.aggregate.secure.masks import add_masks
 from sordino.aggregate.secure.messages import (
+    DIGEST,
     Advertise,
     Consent,
-    Entry,
     Inbox,
     Masked,
-    Request,
     Roster,
+    RosterEntry,
     Shares,
-    Survivors,
+    SurvivorList,
     Unmask,
+    UnmaskRequest,
 )
-from sordino.aggregate.secure.recovery import leftover_masks
-from sordino.aggregate.secure.terms import Terms
-from sordino.aggregate.secure.view import View
-from sordino.aggregate.secure.wire import Kind, Reader, Signed, from_server, open_client
+from sordino.aggregate.secure.recovery import SharedSecrets, good_share, leftover_masks
+from sordino.aggregate.secure.terms import SumTerms
+from sordino.aggregate.secure.view import RosterView
+from sordino.aggregate.secure.wire import MessageKind, Reader, Signed, fingerprint, from_server, open_client
+from sordino.errors import ProtocolError
 from sordino.types import BoolArray, IntArray
 
 
@@ -37,156 +49,230 @@ class Opened:
     total: UIntArray
     survivors: IntArray
     responders: IntArray
+    blamed: Mapping[int, str]
+    """Who broke the rules, by id, and how: leave them out of the next round."""
 
 
-class Server:
+class SumServer:
     """The server's side of the protocol: `receive` messages of the stage that is open, `close` it, and so five times.
 
     Args:
         terms: what was agreed for this round.
-        invited: ids of the clients that may take part.
-        registry: public signing keys by id, if identities are registered.
+        registry: public signing keys by id.
 
-    **Formal guarantees**: a message that is refused changes nothing; one that is accepted was signed by its sender, and
-    is the only one of its sender and stage. The total is exact for every set of survivors for which `close` and `open`
-    do not raise.
-    **Edge cases**: `close` raises `TooFewClients` when the stage has too few messages; the server is then done for.
-    **Reference**: Bonawitz et al. (2017), Figure 4; Bell et al. (2020), Algorithm 2.
+    **Formal guarantees**: a message that is refused changes nothing but `blamed`; one that is accepted was signed by
+    its sender, and is the only one of its sender and stage. The total is exact for every set of survivors for which
+    `close` and `open` do not raise. Nobody is blamed who kept to the protocol.
+    **Edge cases**: `close` raises `TooFewClients` when the stage has too few messages, `open` raises `BadShare` when a
+    client has dealt bad shares of its own secrets (and names it): the server is then done for.
+    **Reference**: Bonawitz et al. (2017), Figure 4; Bell et al. (2020), Algorithm 3.
     """
 
-    def __init__(self, terms: Terms, invited: IntArray, registry: Mapping[int, bytes] | None = None) -> None:
-        self.terms, self.due = terms, Kind.ADVERTISE
-        self._invited, self._registry = frozenset(invited.tolist()), registry
-        self._entries = dict[int, Entry]()
+    def __init__(self, terms: SumTerms, registry: KeyRegistry) -> None:
+        self.terms, self.due = terms, MessageKind.ADVERTISE
+        self.blamed = dict[int, str]()
+        self._registry, self._finished = registry, False
+        self._entries, self._keys = dict[int, RosterEntry](), set[bytes]()
         self._shares, self._unmasked = dict[int, Shares](), dict[int, Unmask]()
+        self._boxes = dict[int, dict[int, bytes]]()
+        self._complaints = dict[int, dict[int, bytes]]()
         self._consents, self._awaited = dict[int, bytes](), set[int]()
         self._total = np.zeros(terms.width, word(terms.modulus_bits))
         self._removed = np.zeros_like(self._total)
 
     def receive(self, message: bytes) -> int:
         """Takes in one client's message of the open stage, and returns its sender."""
+        if self._finished:
+            raise OutOfTurn("the sum is finished: start another attempt")
         signed = open_client(self.terms, self.due, message)
         take = {
-            Kind.ADVERTISE: self._take_keys,
-            Kind.SHARES: self._take_shares,
-            Kind.MASKED: self._take_masked,
-            Kind.CONSENT: self._take_consent,
-            Kind.UNMASK: self._take_unmasking,
+            MessageKind.ADVERTISE: self._take_keys,
+            MessageKind.SHARES: self._take_shares,
+            MessageKind.MASKED: self._take_masked,
+            MessageKind.CONSENT: self._take_consent,
+            MessageKind.UNMASK: self._take_unmasking,
         }
-        take[self.due](signed)
+        self._check_sender(signed)
+        try:
+            take[self.due](signed)
+        except ProtocolError as error:
+            self.blamed.setdefault(signed.sender, f"{self.due.name}: {error}")
+            raise
         return signed.sender
 
     def close(self) -> dict[int, bytes]:
         """Ends the open stage, and returns what to send to each client that is still there."""
         end = {
-            Kind.ADVERTISE: self._close_keys,
-            Kind.SHARES: self._close_shares,
-            Kind.MASKED: self._close_masked,
-            Kind.CONSENT: self._close_consents,
+            MessageKind.ADVERTISE: self._close_keys,
+            MessageKind.SHARES: self._close_shares,
+            MessageKind.MASKED: self._close_masked,
+            MessageKind.CONSENT: self._close_consents,
         }
         if self.due not in end:
             raise OutOfTurn("the last stage is open: call `open` to finish the sum")
         return end[self.due]()
 
     def open(self) -> Opened:
-        """Ends the last stage: takes all masks off, and what was revealed."""
-        if self.due is not Kind.UNMASK:
-            raise OutOfTurn(f"the sum cannot be opened while {self.due.name} is due")
-        bits = self.terms.modulus_bits
-        add_masks(self._total, leftover_masks(self._view, self._sharers, self._alive, self._shares, self._unmasked))
-        total = reduce(self._total - self._removed, bits)
-        return Opened(total, self._view.clients(self._alive), self._view.clients(self._flags(self._unmasked)))
+        """Ends the last stage: takes all masks off, and what was revealed. It can be called once."""
+        if self.due is not MessageKind.UNMASK or self._finished:
+            raise OutOfTurn(f"the sum cannot be opened while {self.due.name} is due, or for a second time")
+        self._finished = True
+        known = SharedSecrets(self._view, self._sharers, self._alive, self._shares, self._unmasked)
+        try:
+            masks = leftover_masks(known)
+        except BadShare as error:
+            if error.client is not None:
+                self.blamed.setdefault(error.client, str(error))
+            raise
+        add_masks(self._total, masks)
+        total = reduce(self._total - self._removed, self.terms.modulus_bits)
+        responders = self._view.clients(self._flags(self._unmasked))
+        return Opened(total, self._view.clients(self._alive), responders, dict(self.blamed))
+
+    def _check_sender(self, signed: Signed) -> None:
+        """Refuses a message that is not due from its sender, or that it did not sign; it is then nobody's fault."""
+        sender = signed.sender
+        if self.due is MessageKind.ADVERTISE:
+            expected = sender in self.terms.invited and sender not in self._entries
+        else:
+            expected = self._view.places.get(sender) in self._awaited
+        if not expected:
+            raise OutOfTurn(f"client {sender} sent {self.due.name} though nothing is due from it: drop it")
+        identity = self._registry.get(sender)
+        if identity is None:
+            raise KeySwapped(f"client {sender} is not registered: drop the message")
+        signed.verify(identity)
+        if self.due is MessageKind.ADVERTISE:
+            self._check_fresh(signed)
+
+    def _check_fresh(self, signed: Signed) -> None:
+        """Refuses a key that somebody else has sent: one of them copied it, and it cannot be told who."""
+        keys = {bytes(signed.body[:KEY]), bytes(signed.body[KEY : 2 * KEY])}
+        if keys & self._keys:
+            raise KeySwapped(f"client {signed.sender} sent a key that another client has sent already: drop it")
 
     def _take_keys(self, signed: Signed) -> None:
         keys = Advertise.parse(Reader(signed.body))
-        if signed.sender not in self._invited or signed.sender in self._entries:
-            raise OutOfTurn(f"client {signed.sender} was not invited, or has sent its keys already: drop the message")
-        if self._registry is not None and self._registry.get(signed.sender) != keys.identity:
-            raise KeySwapped(f"client {signed.sender} signs with another identity than the registered one")
-        signed.verify(keys.identity)
-        self._entries[signed.sender] = Entry(signed.sender, keys, signed.signature)
+        if not (canonical(keys.share_key) and canonical(keys.mask_key)) or keys.share_key == keys.mask_key:
+            raise KeySwapped(f"client {signed.sender} sent keys that are not canonical, or the same one twice")
+        self._entries[signed.sender] = RosterEntry(signed.sender, keys, signed.signature)
+        self._keys |= {keys.share_key, keys.mask_key}
 
     def _close_keys(self) -> dict[int, bytes]:
         check_enough(self.terms, len(self._entries))
-        self._view = View(self.terms, Roster(tuple(self._entries[client] for client in sorted(self._entries))))
-        message = from_server(self.terms, Kind.ROSTER, self._view.roster.pack())
-        return self._next(Kind.SHARES, dict.fromkeys(range(self._view.size), message))
+        entries = [self._entries[client] for client in sorted(self._entries)]
+        self._view = RosterView(self.terms, Roster.of(entries))
+        message = from_server(self.terms, MessageKind.ROSTER, self._view.roster.pack())
+        return self._next(MessageKind.SHARES, dict.fromkeys(range(self._view.size), message))
 
     def _take_shares(self, signed: Signed) -> None:
-        place, shares = self._place(signed), Shares.parse(Reader(signed.body))
-        if len(shares.sealed) != len(self._view.graph.neighbours(place)):
-            raise Malformed(f"client {signed.sender} sent {len(shares.sealed)} shares, not one for each neighbour")
-        self._shares[place] = shares
+        place, shares = self._view.places[signed.sender], Shares.parse(Reader(signed.body))
+        wanted = min(self.terms.degree + 1, self._view.size) if self.terms.degree else self._view.size
+        holders = list(shares.digests)
+        if len(holders) != wanted or place not in shares.digests or holders[-1] >= self._view.size:
+            raise Malformed(f"client {signed.sender} has other holders of its shares than {wanted} with itself")
+        if len(shares.sealed) != wanted - 1:
+            raise Malformed(f"client {signed.sender} sent {len(shares.sealed)} boxes, not one for each holder")
+        others = (holder for holder in holders if holder != place)
+        self._boxes[place] = {
+            holder: shares.digests[holder] + box for holder, box in zip(others, shares.sealed, strict=True)
+        }
+        self._shares[place] = replace(shares, sealed=[])
         self._awaited.discard(place)
 
     def _close_shares(self) -> dict[int, bytes]:
         check_enough(self.terms, len(self._shares))
         self._sharers = self._flags(self._shares)
-        boxes: dict[int, list[bytes]] = {place: [] for place in self._shares}
-        for sender in sorted(self._shares):
-            neighbours = self._view.graph.neighbours(sender).tolist()
-            for recipient, box in zip(neighbours, self._shares[sender].sealed, strict=True):
-                if recipient in boxes:
-                    boxes[recipient].append(box)
-        inboxes = {place: Inbox(self._sharers, sealed).pack() for place, sealed in boxes.items()}
-        return self._next(Kind.MASKED, {p: from_server(self.terms, Kind.INBOX, body) for p, body in inboxes.items()})
+        inboxes: dict[int, dict[int, bytes]] = {place: {} for place in self._shares}
+        for sender, boxes in self._boxes.items():
+            for recipient, box in boxes.items():
+                if recipient in inboxes:
+                    inboxes[recipient][sender] = box
+        self._held = {place: frozenset(boxes) for place, boxes in inboxes.items()}
+        messages = {
+            place: from_server(self.terms, MessageKind.INBOX, Inbox(self._sharers, boxes).pack())
+            for place, boxes in inboxes.items()
+        }
+        return self._next(MessageKind.MASKED, messages)
 
     def _take_masked(self, signed: Signed) -> None:
-        place, masked = self._place(signed), Masked.parse(Reader(signed.body), self.terms)
+        place, masked = self._view.places[signed.sender], Masked.parse(Reader(signed.body), self.terms)
+        for accused, complaint in masked.complaints.items():
+            box = self._boxes.get(accused, {}).get(place)
+            if box is None or not self._complains(place, accused, box, complaint):
+                raise ForeignShare(f"client {signed.sender} complains about a box that it was not sent")
+        for accused, complaint in masked.complaints.items():
+            self._complaints.setdefault(accused, {})[place] = complaint[DIGEST:]
         self._total += masked.vector
         self._awaited.discard(place)
+
+    def _complains(self, accuser: int, accused: int, box: bytes, complaint: bytes) -> bool:
+        try:
+            identity = self._registry[self._view.client(accuser)]
+            check_complaint(self._view, accuser, accused, box, complaint[DIGEST:], identity)
+        except SplitView:
+            return False
+        return True
 
     def _close_masked(self) -> dict[int, bytes]:
         self._alive = self._sharers & ~self._flags(self._awaited)
         check_enough(self.terms, int(self._alive.sum()))
-        message = from_server(self.terms, Kind.SURVIVORS, Survivors(self._alive).pack())
-        return self._next(Kind.CONSENT, dict.fromkeys(np.flatnonzero(self._alive).tolist(), message))
+        plain = from_server(self.terms, MessageKind.SURVIVORS, SurvivorList(self._alive, {}).pack())
+        answers = dict.fromkeys(np.flatnonzero(self._alive).tolist(), plain)
+        for accused in answers.keys() & self._complaints.keys():
+            body = SurvivorList(self._alive, self._complaints[accused]).pack()
+            answers[accused] = from_server(self.terms, MessageKind.SURVIVORS, body)
+        return self._next(MessageKind.CONSENT, answers)
 
     def _take_consent(self, signed: Signed) -> None:
-        place, consent = self._place(signed), Consent.parse(Reader(signed.body))
-        if consent.view != self._view.agreed(self._sharers, self._alive):
+        place, consent = self._view.places[signed.sender], Consent.parse(Reader(signed.body))
+        story = self._view.agreed(self._sharers, self._alive)
+        if consent.story != story:
             raise SplitView(f"client {signed.sender} consents to another story of who is alive: drop the message")
-        self._consents[place] = signed.signature
+        inner = fingerprint(self.terms, MessageKind.CONSENT, signed.sender, story)
+        try:
+            verify(self._registry[signed.sender], consent.signature, inner, signed.sender)
+        except BadSignature as error:
+            raise SplitView(f"client {signed.sender} did not sign the story that it consents to") from error
+        for accuser in self._complaints.get(place, {}):
+            box, opening = self._boxes[place][accuser], consent.openings.get(accuser)
+            if justified(self._view, place, accuser, box, opening):
+                self.blamed.setdefault(signed.sender, f"its box for client {self._view.client(accuser)} was useless")
+            else:
+                self.blamed.setdefault(self._view.client(accuser), f"it denied a good box of client {signed.sender}")
+        self._consents[place] = consent.signature
         self._awaited.discard(place)
 
     def _close_consents(self) -> dict[int, bytes]:
-        if len(self._consents) < self.terms.threshold:
-            raise TooFewClients(
-                f"{len(self._consents)} clients consented and {self.terms.threshold} are needed: nothing is released"
-            )
-        consented, requests = self._flags(self._consents), dict[int, bytes]()
-        for place in self._consents:
-            enough = self._view.near(place, consented)[: self.terms.threshold - 1].tolist()  # its own makes it t
-            consents = {other: self._consents[other] for other in enough}
-            body = Request(self._alive, self._sharers & ~self._alive, consents).pack()
-            requests[place] = from_server(self.terms, Kind.REQUEST, body)
-        return self._next(Kind.UNMASK, requests)
+        check_enough(self.terms, len(self._consents))
+        message = from_server(self.terms, MessageKind.REQUEST, UnmaskRequest(self._consents).pack())
+        return self._next(MessageKind.UNMASK, dict.fromkeys(self._consents, message))
 
     def _take_unmasking(self, signed: Signed) -> None:
-        place, unmask = self._place(signed), Unmask.parse(Reader(signed.body), self.terms)
-        seeds = {*self._view.near(place, self._alive).tolist(), place}
-        keys = set(self._view.near(place, self._sharers & ~self._alive).tolist())
-        if unmask.seeds.keys() != seeds or unmask.keys.keys() != keys:
+        place, unmask = self._view.places[signed.sender], Unmask.parse(Reader(signed.body), self.terms)
+        held = {owner for owner in self._held[place] if place not in self._complaints.get(owner, {})} | {place}
+        seeds = {owner for owner in held if self._alive[owner]}
+        if unmask.seeds.keys() != seeds or unmask.keys.keys() != held - seeds:
             raise ForeignShare(f"client {signed.sender} sent shares that it was not asked for, or not all: drop them")
+        for kind, shares in enumerate((unmask.seeds, unmask.keys)):
+            for owner, share in shares.items():
+                if not good_share(self._view, owner, place, share, self._shares[owner], kind):
+                    raise BadShare(
+                        f"client {signed.sender} returned another share of client {self._view.client(owner)} than "
+                        "it was given: drop its answer",
+                        signed.sender,
+                    )
         if unmask.removable is not None:
             self._removed += to_residues(unmask.removable, self.terms.modulus_bits)
         self._unmasked[place] = replace(unmask, removable=None)
         self._awaited.discard(place)
-
-    def _place(self, signed: Signed) -> int:
-        """Returns the place of a sender whose message is due, and signed."""
-        place = self._view.places.get(signed.sender)
-        if place is None or place not in self._awaited:
-            raise OutOfTurn(f"client {signed.sender} sent {self.due.name} though nothing is due from it: drop it")
-        signed.verify(self._view.roster.entries[place].keys.identity)
-        return place
 
     def _flags(self, places: Iterable[int]) -> BoolArray:
         flags = np.zeros(self._view.size, bool)
         flags[list(places)] = True
         return flags
 
-    def _next(self, due: Kind, answers: Mapping[int, bytes]) -> dict[int, bytes]:
+    def _next(self, due: MessageKind, answers: Mapping[int, bytes]) -> dict[int, bytes]:
         """Opens the next stage, in which those who are answered are expected."""
         self.due, self._awaited = due, set(answers)
         return {self._view.client(place): message for place, message in answers.items()}

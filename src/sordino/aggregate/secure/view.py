@@ -1,4 +1,4 @@
-"""What every party of a secure sum can compute from the roster: places, neighbours, fingerprints."""
+"""What every party of a secure sum can compute from the roster: places, and fingerprints of the story so far."""
 
 from __future__ import annotations
 
@@ -8,58 +8,72 @@ from functools import cached_property
 
 import numpy as np
 
-from sordino.aggregate.secure.graph import Graph
-from sordino.aggregate.secure.messages import Roster
-from sordino.aggregate.secure.terms import Terms
+from sordino.aggregate.secure.keys import Agreement, derive
+from sordino.aggregate.secure.messages import SECRET, Roster
+from sordino.aggregate.secure.terms import SumTerms
 from sordino.types import BoolArray, IntArray
 
 
 @dataclass(frozen=True)
-class View:
-    """The roster as one party was shown it, and the graph that follows from it."""
+class RosterView:
+    """The roster as one party was shown it."""
 
-    terms: Terms
+    terms: SumTerms
     roster: Roster
 
     @cached_property
     def fingerprint(self) -> bytes:
         """A fingerprint of the terms and the whole roster, signatures included."""
-        return hashlib.sha256(self.terms.context + self.roster.pack()).digest()
-
-    @cached_property
-    def graph(self) -> Graph:
-        """Who is whose neighbour."""
-        return Graph(self.fingerprint, self.size, self.terms.degree)
+        return hashlib.sha256(b"roster" + self.terms.context + self.roster.lines).digest()
 
     @property
     def size(self) -> int:
         """How many clients the roster has."""
-        return len(self.roster.entries)
+        return self.roster.size
 
     @cached_property
     def places(self) -> dict[int, int]:
         """The place of each client in the roster, by id."""
-        return {entry.client: place for place, entry in enumerate(self.roster.entries)}
+        return {client: place for place, client in enumerate(self.roster.clients.tolist())}
 
     def client(self, place: int) -> int:
         """Returns the id of the client at a place."""
-        return self.roster.entries[place].client
+        return int(self.roster.clients[place])
 
     def clients(self, flags: BoolArray) -> IntArray:
         """Returns the ids of the clients that are flagged."""
-        return np.array([self.client(int(place)) for place in np.flatnonzero(flags)], np.int64)
+        return self.roster.clients[flags].astype(np.int64)
+
+    def shared(self, sharers: BoolArray) -> bytes:
+        """Returns the story that masks are bound to: the roster, and who shared secrets."""
+        return hashlib.sha256(b"shared" + self.fingerprint + np.packbits(sharers).tobytes()).digest()
 
     def agreed(self, sharers: BoolArray, alive: BoolArray) -> bytes:
-        """Returns what clients consent to: the roster, who shared secrets, and who is alive."""
-        parts = self.fingerprint + np.packbits(sharers).tobytes() + np.packbits(alive).tobytes()
-        return hashlib.sha256(b"consent" + parts).digest()
-
-    def near(self, place: int, flags: BoolArray) -> IntArray:
-        """Returns the flagged neighbours of a client."""
-        neighbours = self.graph.neighbours(place)
-        return neighbours[flags[neighbours]]
+        """Returns the story that clients consent to: the roster, who shared secrets, and who is alive."""
+        return hashlib.sha256(b"alive" + self.shared(sharers) + np.packbits(alive).tobytes()).digest()
 
 
-def commitment(terms: Terms, client: int, seed: bytes) -> bytes:
-    """Returns what a client publishes of its self-mask seed, so that a wrong share of it is noticed."""
+def seed_commitment(terms: SumTerms, client: int, seed: bytes) -> bytes:
+    """Returns what a client publishes of its self-mask seed, so that wrong shares of it are noticed."""
     return hashlib.sha256(b"seed" + terms.context + client.to_bytes(8, "little") + seed).digest()
+
+
+def share_digests(view: RosterView, owner: int, holder: int, secrets: bytes) -> bytes:
+    """Returns what a client publishes of a holder's two shares, so that a wrong one is pinned on who sent it."""
+    return b"".join(
+        share_digest(view, owner, holder, kind, secrets[kind * SECRET : (kind + 1) * SECRET]) for kind in (0, 1)
+    )
+
+
+def share_digest(view: RosterView, owner: int, holder: int, kind: int, share: bytes) -> bytes:
+    """Returns the digest of one share (0: of the seed, 1: of the key).
+
+    Shares are uniform in 2^128, so a digest of one says nothing about it.
+    """
+    who = owner.to_bytes(8, "little") + holder.to_bytes(8, "little")
+    return hashlib.sha256(b"share%d" % kind + view.fingerprint + who + share).digest()[:SECRET]
+
+
+def mask_agreement(terms: SumTerms, client: int, secret: bytes) -> Agreement:
+    """Returns the key pair that a client's 16-byte mask secret stands for."""
+    return Agreement.of(derive(secret, terms.context, "mask key", client))

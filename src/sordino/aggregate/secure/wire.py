@@ -1,10 +1,11 @@
-"""How messages of a secure sum travel as bytes, version 1: fixed little-endian fields, no pickle, nothing optional.
+"""How messages of a secure sum travel as bytes, version 2: fixed little-endian fields, no pickle, nothing optional.
 
-    every message     magic "SRDN", version, kind, round (8 bytes), fingerprint of the terms (16 bytes), then
+    every message     magic "SRDN", version, kind, round (8 bytes), fingerprint of the terms (32 bytes), then
     from a client     its id (8 bytes), the body, and an Ed25519 signature over all of that
     from the server   the body
 
-A decoder accepts exactly what the encoder writes: anything else raises `Malformed`, whatever the bytes are.
+A decoder accepts exactly what the encoder writes: anything else raises `Malformed`, whatever the bytes are. Its length
+is the first thing that is looked at: nothing is hashed or allocated for a message that is longer than one can be.
 """
 
 from __future__ import annotations
@@ -18,17 +19,18 @@ import numpy as np
 
 from sordino.aggregate.secure.errors import Malformed, OutOfTurn, WrongRound
 from sordino.aggregate.secure.keys import SIGNATURE, Identity, verify
-from sordino.aggregate.secure.terms import Terms
+from sordino.aggregate.secure.terms import VERSION, SumTerms
 from sordino.types import BoolArray
 
-VERSION = 1
-
 _MAGIC = b"SRDN"
-_HEADER = struct.Struct("<4sBBQ16s")
+_HEADER = struct.Struct("<4sBBQ32s")
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 
 
-class Kind(IntEnum):
+HEADER = _HEADER.size
+
+
+class MessageKind(IntEnum):
     """What a message is, in the order of the protocol: odd from clients, even from the server."""
 
     ADVERTISE = 1
@@ -102,55 +104,72 @@ def pack_flags(flags: BoolArray) -> bytes:
 class Signed:
     """A client's message, opened but not yet verified."""
 
+    terms: SumTerms
+    kind: MessageKind
     sender: int
     body: memoryview
     signature: bytes
-    signed: bytes
-    """What the signature is about: a fingerprint of all bytes before it."""
 
     def verify(self, public: bytes) -> None:
         """Raises `BadSignature` unless the owner of this identity signed the message."""
-        verify(public, self.signature, self.signed, self.sender)
+        verify(public, self.signature, fingerprint(self.terms, self.kind, self.sender, self.body), self.sender)
 
 
-def fingerprint(terms: Terms, kind: Kind, sender: int, body: bytes | memoryview) -> bytes:
+def fingerprint(terms: SumTerms, kind: MessageKind, sender: int, body: bytes | memoryview) -> bytes:
     """Returns what a client signs."""
     digest = hashlib.sha256(_header(terms, kind) + _U64.pack(sender))
     digest.update(body)
     return digest.digest()
 
 
-def from_client(terms: Terms, kind: Kind, sender: int, body: bytes, identity: Identity) -> bytes:
+def from_client(terms: SumTerms, kind: MessageKind, sender: int, body: bytes, identity: Identity) -> bytes:
     """Wraps and signs a client's message."""
     signature = identity.sign(fingerprint(terms, kind, sender, body))
     return b"".join((_header(terms, kind), _U64.pack(sender), body, signature))
 
 
-def from_server(terms: Terms, kind: Kind, body: bytes) -> bytes:
+def from_server(terms: SumTerms, kind: MessageKind, body: bytes) -> bytes:
     """Wraps a server's message."""
     return _header(terms, kind) + body
 
 
-def open_client(terms: Terms, kind: Kind, message: bytes) -> Signed:
+def open_client(terms: SumTerms, kind: MessageKind, message: bytes) -> Signed:
     """Unwraps a client's message of the kind that is due."""
-    rest = _open(terms, kind, message)
+    rest = _open(terms, kind, message, 8 + SIGNATURE)
     if len(rest) < 8 + SIGNATURE:
         raise Malformed("a message is too short to name and prove its sender: it was truncated")
-    (sender,), body = _U64.unpack(rest[:8]), rest[8:-SIGNATURE]
-    return Signed(sender, body, bytes(rest[-SIGNATURE:]), fingerprint(terms, kind, sender, body))
+    return Signed(terms, kind, int(_U64.unpack(rest[:8])[0]), rest[8:-SIGNATURE], bytes(rest[-SIGNATURE:]))
 
 
-def open_server(terms: Terms, kind: Kind, message: bytes) -> Reader:
+def open_server(terms: SumTerms, kind: MessageKind, message: bytes) -> Reader:
     """Unwraps a server's message of the kind that is due."""
-    return Reader(_open(terms, kind, message))
+    return Reader(_open(terms, kind, message, 0))
 
 
-def _header(terms: Terms, kind: Kind) -> bytes:
+def most_bytes(terms: SumTerms, kind: MessageKind) -> int:
+    """Returns how long the body of a message of this kind can be at most."""
+    clients, holders, flags = len(terms.clients), terms.holders, 4 + (len(terms.clients) + 7) // 8
+    removable = 64 + 8 * terms.width + 8 * terms.width // 1000 if terms.reveals else 0
+    sizes = {
+        MessageKind.ADVERTISE: 64,
+        MessageKind.ROSTER: 4 + 136 * clients,
+        MessageKind.SHARES: 40 + 116 * holders,
+        MessageKind.INBOX: flags + 4 + 116 * clients,
+        MessageKind.MASKED: 9 + 100 * clients + 8 * terms.width,
+        MessageKind.SURVIVORS: flags + 4 + 68 * clients,
+        MessageKind.CONSENT: 100 + 36 * holders,
+        MessageKind.REQUEST: 4 + 68 * clients,
+        MessageKind.UNMASK: 8 + 40 * clients + removable,
+    }
+    return sizes[kind]
+
+
+def _header(terms: SumTerms, kind: MessageKind) -> bytes:
     return _HEADER.pack(_MAGIC, VERSION, kind, terms.round_, terms.context)
 
 
-def _open(terms: Terms, due: Kind, message: bytes) -> memoryview:
-    if len(message) < _HEADER.size:
+def _open(terms: SumTerms, due: MessageKind, message: bytes, frame: int) -> memoryview:
+    if len(message) < HEADER:
         raise Malformed(f"{len(message)} bytes are too few for a message: it was truncated")
     magic, version, kind, round_, context = _HEADER.unpack_from(message)
     if magic != _MAGIC or version != VERSION:
@@ -159,4 +178,6 @@ def _open(terms: Terms, due: Kind, message: bytes) -> memoryview:
         raise WrongRound(f"a message of round {round_}, or of other terms, came in round {terms.round_}: drop it")
     if kind != due:
         raise OutOfTurn(f"message kind {kind} came when {due.name} ({due.value}) was due: drop it")
-    return memoryview(message)[_HEADER.size :]
+    if len(message) > HEADER + frame + most_bytes(terms, due):
+        raise Malformed(f"{len(message)} bytes are too many for {due.name}: it was padded")
+    return memoryview(message)[HEADER:]
