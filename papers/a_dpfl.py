@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 
-from papers.bench import BY_CHANCE, UNBOUND, Bench, Runs, printed_rules
-from papers.experiment import PIXELS, Experiment, Finding
-from papers.line import Line, accuracy, left_out, number, statement
+from papers.cited import A_DPFL
+from papers.experiment import PIXELS, Experiment, ExperimentResult
+from papers.experiment_runner import BY_CHANCE, UNBOUND, ExperimentRunner, SeedRuns, printed_rules
 from papers.noise import drowned_told
-from papers.papers import A_DPFL
-from sordino.report.chart import Axis, Chart, Rule, Series
+from papers.printed_line import PrintedLine, accuracy, ahead_by, left_out, number, statement
+from sordino.charts import Axis, Chart, Rule, Series
 
 SKEWED = ["partition.kind=label_skew", "partition.share=0.8", "partition.share_min=0.0"]
 PRIVATE = [
@@ -35,7 +35,8 @@ SHARED = (
     "Accuracy is looked at on the participants' own records, one of the two ways of §5.3.2; ε and δ, which should end "
     "a run, are not stated: none does.",
 )
-ORDER = "no privacy > A-DPFL > CL-FL > DPFL"
+RANKS = ("no privacy", "A-DPFL", "CL-FL", "DPFL")
+ORDER = " > ".join(RANKS)
 HELD = (20, 4, 4, 7)
 """Rounds for which σ = 1, 0.7, 0.49 and 0.34 are held, as printed."""
 AFTER = "holding times after σ = 0.34"
@@ -47,12 +48,12 @@ RIVALS = (
 )
 
 
-def fig4(bench: Bench) -> Finding:
+def fig4(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 4: A-DPFL against no privacy, CL-FL and DPFL."""
-    lines: list[Line] = []
+    lines: list[PrintedLine] = []
     charts = []
     for name in DATA:
-        part = bench.on(name)
+        part = runner.on(name)
         if part.quick and name == "CIFAR-10":
             lines.append(left_out(f"{name}: order", ORDER))
             continue
@@ -60,38 +61,35 @@ def fig4(bench: Bench) -> Finding:
         runs = part.play({label: [*plan, length] for label, plan in _four(name, part).items()})
         end = {label: found.last()[0] for label, found in runs.items()}
         shown = ", ".join(f"{label}: {100 * value:.1f} %" for label, value in end.items())
-        order = end["no privacy"] >= end["A-DPFL"] > end["CL-FL"] > end["DPFL"]
-        lines.append(
-            statement(
-                f"{name}: order", ORDER, shown, order, "" if order else drowned_told(runs["CL-FL"].views[0].recipe)
-            )
-        )
+        least = min(runs[better].lead(runs[worse]) for better, worse in pairwise(RANKS))
+        lines.append(ahead_by(f"{name}: order", ORDER, shown, *least, drowned_told(runs["CL-FL"].views[0].recipe)))
         charts.append(_curves(f"adpfl-fig4-{name.lower()}", f"A-DPFL, Fig. 4: {name}", runs))
-    return Finding(tuple(lines), tuple(charts), short=bench.short(DATA))
+    return ExperimentResult(tuple(lines), tuple(charts), short=runner.short(DATA))
 
 
-def table2(bench: Bench) -> Finding:
+def table2(runner: ExperimentRunner) -> ExperimentResult:
     """Table 2: accuracy with skewed labels and with IID data."""
     printed = {"MNIST": (0.942, 0.989), "CIFAR-10": (0.641, 0.704)}
-    lines: list[Line] = []
+    lines: list[PrintedLine] = []
     charts = []
     for name, values in printed.items():
-        part = bench.on(name)
+        part = runner.on(name)
         rounds = _rounds(name, part)
         runs = part.play({"skewed": _ours(name, part), "IID": [*_scene(name, part), *PRIVATE, CLIP[name]]})
         for label, value in zip(runs, values, strict=True):
             lines.append(accuracy(f"{name}, {label}, {rounds} of 50 rounds", value, *runs[label].last()))
-        better = runs["IID"].last()[0] > runs["skewed"].last()[0]
-        lines.append(statement(f"{name}: order", "IID above skewed", "above" if better else "below", better))
+        lead, spread = runs["IID"].lead(runs["skewed"])
+        shown = f"{100 * lead:+.2f} ± {100 * spread:.2f} points"
+        lines.append(ahead_by(f"{name}: order", "IID above skewed", shown, lead, spread))
         rules = printed_rules(dict(enumerate(values)))
         charts.append(_curves(f"adpfl-table2-{name.lower()}", f"A-DPFL, Table 2: {name}", runs, rules))
-    return Finding(tuple(lines), tuple(charts), short=bench.short(DATA))
+    return ExperimentResult(tuple(lines), tuple(charts), short=runner.short(DATA))
 
 
-def fig5(bench: Bench) -> Finding:
+def fig5(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 5: how the noise scale falls on MNIST."""
-    views = bench.play({"": _ours("MNIST", bench)})[""].views
-    rounds = list(range(1, _rounds("MNIST", bench) + 1))
+    views = runner.play({"": _ours("MNIST", runner)})[""].views
+    rounds = list(range(1, _rounds("MNIST", runner) + 1))
     # what a round records is the next round's noise: the first round has the first noise
     sigmas = [[1.0, *(line["knobs"]["noise_multiplier"] for line in view.rounds)][: len(rounds)] for view in views]
     lines = _holding([[len(list(group)) for _, group in groupby(sigma)] for sigma in sigmas])
@@ -100,10 +98,10 @@ def fig5(bench: Bench) -> Finding:
     ours = [Series(f"ours, seed {seed}", rounds, sigma, "step", seed) for seed, sigma in enumerate(sigmas)]
     note = "σ is multiplied by 0.7 whenever accuracy rises by no more than α."
     chart = Chart("adpfl-fig5", "A-DPFL, Fig. 5: noise scale", note, Axis("round"), Axis("σ"), (*ours, printed))
-    return Finding(tuple(lines), (chart,))
+    return ExperimentResult(tuple(lines), (chart,))
 
 
-def _holding(held: list[list[int]]) -> list[Line]:
+def _holding(held: list[list[int]]) -> list[PrintedLine]:
     """Judges for how many rounds each noise was held, seed by seed.
 
     The last one is cut off by the end of the run: it differs if it was held for longer than printed by then, and else
@@ -114,7 +112,8 @@ def _holding(held: list[list[int]]) -> list[Line]:
     for place, printed in enumerate(HELD):
         quantity, found = f"rounds at σ = {0.7**place:.2g}", [one[place] for one in held if place < len(one)]
         if all(place < len(one) - 1 for one in held):
-            lines.append(number(quantity, printed, float(np.mean(found)), 0, 1, spread=float(np.std(found))))
+            spread = float(np.std(found, ddof=1)) if len(found) > 1 else 0.0
+            lines.append(number(quantity, printed, float(np.mean(found)), 0, 1, spread=spread))
         elif max(found, default=0) > printed + 1:
             lines.append(statement(quantity, str(printed), f"{max(found)} and more: then the run ended", False))
         else:
@@ -129,20 +128,20 @@ def _holding(held: list[list[int]]) -> list[Line]:
     return [*lines, statement(SHORTER, "decrease (the printed 20, 4, 4, 7 do not)", shown, shorter), later]
 
 
-def fig6(bench: Bench) -> Finding:
+def fig6(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 6: the adjusting parameter k on MNIST."""
-    factors = bench.size((0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9), (0.3, 0.7))
-    ours = [*_ours("MNIST", bench), f"run.rounds={bench.size(50, 2)}"]
+    factors = runner.size((0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9), (0.3, 0.7))
+    ours = [*_ours("MNIST", runner), f"run.rounds={runner.size(50, 2)}"]
     plans = {f"k = {k:g}": [*ours, f"mechanism.factor={k}"] for k in factors}
-    runs = bench.play(plans)
+    runs = runner.play(plans)
     end = {k: runs[f"k = {k:g}"].last()[0] for k in factors}
     series = Series("ours", list(end), list(end.values()), "both", 0)
     axis = Axis("test accuracy", percent=True, range=(0.0, 1.0))
     chart = Chart("adpfl-fig6", "A-DPFL, Fig. 6: k", "Accuracy at the end.", Axis("k"), axis, (series,), (BY_CHANCE,))
-    return Finding(falling(end), (chart,))
+    return ExperimentResult(falling(end), (chart,))
 
 
-def falling(end: Mapping[float, float]) -> tuple[Line, Line]:
+def falling(end: Mapping[float, float]) -> tuple[PrintedLine, PrintedLine]:
     """Judges both halves of what is said of k: accuracy falls as it grows, and faster from 0.7 on than up to there."""
     path, (printed, faster) = list(end.values()), ("decreases", "speeds up significantly beyond 0.7")
     shown = ", ".join(f"k = {k:g}: {100 * value:.1f} %" for k, value in end.items())
@@ -155,30 +154,30 @@ def falling(end: Mapping[float, float]) -> tuple[Line, Line]:
     return first, statement(FASTER, faster, told, after > max(before, 0.0), why)
 
 
-def _rounds(name: str, bench: Bench) -> int:
-    return bench.size(50, {"MNIST": 8, "CIFAR-10": 3}[name])
+def _rounds(name: str, runner: ExperimentRunner) -> int:
+    return runner.size(50, {"MNIST": 8, "CIFAR-10": 3}[name])
 
 
-def _scene(name: str, bench: Bench) -> list[str]:
-    return [*COMMON, *DATA[name], f"run.rounds={_rounds(name, bench)}"]
+def _scene(name: str, runner: ExperimentRunner) -> list[str]:
+    return [*COMMON, *DATA[name], f"run.rounds={_rounds(name, runner)}"]
 
 
-def _ours(name: str, bench: Bench) -> list[str]:
-    return [*_scene(name, bench), *SKEWED, *PRIVATE, CLIP[name]]
+def _ours(name: str, runner: ExperimentRunner) -> list[str]:
+    return [*_scene(name, runner), *SKEWED, *PRIVATE, CLIP[name]]
 
 
-def _four(name: str, bench: Bench) -> dict[str, list[str]]:
-    scene = [*_scene(name, bench), *SKEWED]
+def _four(name: str, runner: ExperimentRunner) -> dict[str, list[str]]:
+    scene = [*_scene(name, runner), *SKEWED]
     central = ["mechanism.name=dp_fedavg", "mechanism.noise_multiplier=1.0", CLIP[name]]
     return {
         "no privacy": [*scene, "mechanism.name=fedavg"],
-        "A-DPFL": _ours(name, bench),
+        "A-DPFL": _ours(name, runner),
         "CL-FL": [*scene, *central],
-        "DPFL": [*_ours(name, bench), "mechanism.threshold=-1.0", "mechanism.selection=uniform"],
+        "DPFL": [*_ours(name, runner), "mechanism.threshold=-1.0", "mechanism.selection=uniform"],
     }
 
 
-def _curves(key: str, title: str, runs: dict[str, Runs], rules: tuple[Rule, ...] = ()) -> Chart:
+def _curves(key: str, title: str, runs: dict[str, SeedRuns], rules: tuple[Rule, ...] = ()) -> Chart:
     series = tuple(found.series(name, color) for color, (name, found) in enumerate(runs.items()))
     axis = Axis("test accuracy", percent=True, range=(0.0, 1.0))
     return Chart(key, title, "Ours, as printed.", Axis("round"), axis, series, (*rules, BY_CHANCE))
@@ -188,12 +187,12 @@ def _experiment(
     id_: str,
     place: str,
     title: str,
-    find: Callable[[Bench], Finding],
+    find: Callable[[ExperimentRunner], ExperimentResult],
     *more: str,
     shorter: str = "one seed, 8 (CIFAR-10: 3) of 50 rounds",
 ) -> Experiment:
     doubt = "how many take part, how long they train and α are not stated, and decide how fast it learns"
-    return Experiment(id_, A_DPFL, place, title, find, choices=(*SHARED, *more), doubt=doubt, shorter=shorter)
+    return Experiment(id_, A_DPFL, place, title, find, choices=(*SHARED, *more), doubt=doubt, shorter=shorter, seeds=5)
 
 
 EXPERIMENTS = (

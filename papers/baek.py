@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from papers.baek_accounting import dropout_epsilons, epsilons, table2
-from papers.bench import UNBOUND, Bench, Runs, printed_rules
-from papers.experiment import PIXELS, Experiment, Finding
-from papers.line import Line, accuracy, joined, left_out, statement
-from papers.papers import BAEK
-from sordino.report.chart import Axis, Chart
+from papers.cited import BAEK
+from papers.experiment import PIXELS, Experiment, ExperimentResult
+from papers.experiment_runner import UNBOUND, ExperimentRunner, SeedRuns, printed_rules
+from papers.printed_line import PrintedLine, accuracy, ahead_by, joined, left_out, statement
+from sordino.charts import Axis, Chart
 
 PERCENT = Axis("test accuracy", percent=True, range=(0.0, 1.0))
 
@@ -55,21 +55,21 @@ CLIPPED = "no noise to speak of (z = 0.01), clipped"
 OTHER_DATA = "other data: MNIST by writer in place of FEMNIST"
 
 
-def fig1(bench: Bench) -> Finding:
+def fig1(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 1: accuracy and ε on MNIST for four noise multipliers."""
-    rounds = bench.size(100, 4)
-    plans = {f"z = {z:g}": [*_noise(z), f"run.rounds={rounds}"] for z in (0.5, 1.0, 1.5, 2.0)}
-    runs = bench.play(plans | {"no noise": [*MNIST, *PLAIN, f"run.rounds={rounds}"]})
+    rounds = runner.size(100, 4)
+    plans = {f"z = {z:g}": [*noise_on_mnist(z), f"run.rounds={rounds}"] for z in (0.5, 1.0, 1.5, 2.0)}
+    runs = runner.play(plans | {"no noise": [*MNIST, *PLAIN, f"run.rounds={rounds}"]})
     printed = {"z = 0.5": 0.9406, "z = 1": 0.9289, "z = 1.5": 0.9013, "z = 2": 0.8218, "no noise": 0.9615}
     lines = epsilons(100, {0.5: 9.1418, 1.0: 1.6118, 1.5: 0.6731, 2.0: 0.4437})
     lines += [
         accuracy(f"accuracy after {_of(rounds, 100)}, {name}", printed[name], *runs[name].last()) for name in runs
     ]
     lines.append(little_lost({name: found.last()[0] for name, found in runs.items()}))
-    return Finding(tuple(lines), (_curves("baek-fig1", "Baek et al., Fig. 1: MNIST", runs, printed),))
+    return ExperimentResult(tuple(lines), (_curves("baek-fig1", "Baek et al., Fig. 1: MNIST", runs, printed),))
 
 
-def little_lost(end: Mapping[str, float]) -> Line:
+def little_lost(end: Mapping[str, float]) -> PrintedLine:
     """Judges whether noise up to z = 1.5 costs no more than the six points that the paper's own numbers have there."""
     lost = {name: 100 * (end["no noise"] - end[name]) for name in ("z = 0.5", "z = 1", "z = 1.5")}
     shown = ", ".join(f"{name}: {points:.2f} points" for name, points in lost.items())
@@ -77,29 +77,29 @@ def little_lost(end: Mapping[str, float]) -> Line:
     return statement("lost to noise up to z = 1.5", printed, shown, max(lost.values()) <= 6.02)
 
 
-def fig2(bench: Bench) -> Finding:
+def fig2(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 2: dropouts with and without calibration on MNIST."""
-    rounds = f"run.rounds={bench.size(100, 4)}"
-    rates, levels = bench.size((0.1, 0.3), (0.3,)), bench.size((1.0, 1.5), (1.0,))
-    plans = {f"z = {z:g}, nobody lost": [*_noise(z), rounds] for z in levels}
+    rounds = f"run.rounds={runner.size(100, 4)}"
+    rates, levels = runner.size((0.1, 0.3), (0.3,)), runner.size((1.0, 1.5), (1.0,))
+    plans = {f"z = {z:g}, nobody lost": [*noise_on_mnist(z), rounds] for z in levels}
     for z in levels:
         for rate in rates:
             for form, word in FORMS.items():
                 lost = [f"dropout.rate={rate}", f"mechanism.form={form}", rounds]
-                plans[f"z = {z:g}, {rate:.0%} lost, {word}"] = [*_noise(z), *lost]
-    runs = bench.play(plans)
+                plans[f"z = {z:g}, {rate:.0%} lost, {word}"] = [*noise_on_mnist(z), *lost]
+    runs = runner.play(plans)
     end = {name: found.last()[0] for name, found in runs.items()}
     costs = {
         (z, rate): end[f"z = {z:g}, {rate:.0%} lost, as it is"] - end[f"z = {z:g}, {rate:.0%} lost, calibrated"]
         for z in levels
         for rate in rates
     }
-    lines = [*dropout_epsilons(), *_fewer(end, levels, rates)]
+    lines = [*dropout_epsilons(), *_fewer(runs, levels, rates)]
     for rate in (0.1, 0.3):
         quantity, printed = f"accuracy lost to calibration, z = 1, {rate:.0%}", "less than 0.02"
         if rate in rates:
-            cost = costs[1.0, rate]
-            lines.append(statement(quantity, printed, f"costs {100 * cost:.2f} points", cost < 0.02))
+            pair = (runs[f"z = 1, {rate:.0%} lost, {word}"] for word in FORMS.values())
+            lines.append(_cheap(quantity, printed, *pair))
         else:
             lines.append(left_out(quantity, printed))
     lines.append(only_large(costs) if len(costs) == 4 else left_out(ONLY, LARGE))
@@ -107,79 +107,81 @@ def fig2(bench: Bench) -> Finding:
     for z in levels:
         these = {name.removeprefix(f"z = {z:g}, "): found for name, found in runs.items() if f"z = {z:g}, " in name}
         charts.append(_curves(f"baek-fig2-{z:g}", f"Baek et al., Fig. 2: MNIST with dropouts, z = {z:g}", these, {}))
-    return Finding(tuple(lines), tuple(charts))
+    return ExperimentResult(tuple(lines), tuple(charts))
 
 
-def _fewer(end: Mapping[str, float], levels: Sequence[float], rates: Sequence[float]) -> list[Line]:
+def _fewer(runs: Mapping[str, SeedRuns], levels: Sequence[float], rates: Sequence[float]) -> list[PrintedLine]:
     """Judges whether accuracy falls as more users are lost, calibrated or not."""
     lines = []
     for z in levels:
         for word in FORMS.values():
-            path = [end[f"z = {z:g}, nobody lost"], *(end[f"z = {z:g}, {rate:.0%} lost, {word}"] for rate in rates)]
-            shown = " → ".join(f"{100 * value:.2f} %" for value in path)
-            falls = all(after < before for before, after in pairwise(path))
+            path = [runs[f"z = {z:g}, nobody lost"], *(runs[f"z = {z:g}, {rate:.0%} lost, {word}"] for rate in rates)]
+            shown = " → ".join(f"{100 * found.last()[0]:.2f} %" for found in path)
             quantity = f"0 → {' → '.join(f'{rate:.0%}' for rate in rates)} lost, z = {z:g}, {word}"
-            lines.append(statement(quantity, "accuracy decreases", shown, falls))
+            least = min(before.lead(after) for before, after in pairwise(path))
+            lines.append(ahead_by(quantity, "accuracy decreases", shown, *least))
     return lines
 
 
-def only_large(costs: Mapping[tuple[float, float], float]) -> Line:
+def only_large(costs: Mapping[tuple[float, float], float]) -> PrintedLine:
     """Judges whether calibration costs two points or more in one case alone."""
     shown = ", ".join(f"z = {z:g}, {rate:.0%}: {100 * cost:.2f} points" for (z, rate), cost in costs.items())
     large = [case for case, cost in costs.items() if cost >= 0.02]
     return statement(ONLY, LARGE, shown, large == [(1.5, 0.3)])
 
 
-def fig3(bench: Bench) -> Finding:
+def fig3(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 3: number of users and clipping bound on MNIST."""
-    rounds = f"run.rounds={bench.size(100, 4)}"
+    rounds = f"run.rounds={runner.size(100, 4)}"
     fewer = "select.rate=0.007"
     plans = {
-        "50 users": [*_noise(1.0), rounds],
-        "35 users": [*_noise(1.0), fewer, rounds],
-        "C = 1": [*_noise(1.0), "mechanism.clip_norm=1.0", rounds],
+        "50 users": [*noise_on_mnist(1.0), rounds],
+        "35 users": [*noise_on_mnist(1.0), fewer, rounds],
+        "C = 1": [*noise_on_mnist(1.0), "mechanism.clip_norm=1.0", rounds],
     }
     more = {
         "50 users, no noise": [*MNIST, *PLAIN, rounds],
         "35 users, no noise": [*MNIST, *PLAIN, fewer, rounds],
-        "C = 1, σ kept": [*_noise(0.5), "mechanism.clip_norm=1.0", rounds],
+        "C = 1, σ kept": [*noise_on_mnist(0.5), "mechanism.clip_norm=1.0", rounds],
     }
-    runs = bench.play(plans | bench.size(more, {}))
+    runs = runner.play(plans | runner.size(more, {}))
     end = {name: found.last()[0] for name, found in runs.items()}
     lines = [
-        _falls("35 instead of 50 users, z = 1", "accuracy decreases", end["50 users"], end["35 users"]),
-        _falls("C = 1 instead of 0.5, z kept", "accuracy decreases as C increases", end["50 users"], end["C = 1"]),
+        _falls("35 instead of 50 users, z = 1", "accuracy decreases", runs["50 users"], runs["35 users"]),
+        _falls("C = 1 instead of 0.5, z kept", "accuracy decreases as C increases", runs["50 users"], runs["C = 1"]),
     ]
-    if bench.quick:
+    if runner.quick:
         lines += [left_out("35 instead of 50 users, no noise", "quite similar")]
         lines += [left_out("C = 1 instead of 0.5, σ kept", "a high C gives high accuracy")]
     else:
-        gap, high = end["50 users, no noise"] - end["35 users, no noise"], end["C = 1, σ kept"]
+        gap = end["50 users, no noise"] - end["35 users, no noise"]
         near = abs(gap) < 0.02
         lines += [
             statement("35 instead of 50 users, no noise", "quite similar", f"{100 * gap:+.2f} points", near),
-            _rises("C = 1 instead of 0.5, σ kept", "a high C gives high accuracy", end["50 users"], high),
+            _rises(
+                "C = 1 instead of 0.5, σ kept", "a high C gives high accuracy", runs["50 users"], runs["C = 1, σ kept"]
+            ),
         ]
-    return Finding(tuple(lines), (_curves("baek-fig3", "Baek et al., Fig. 3: users and clipping", runs, {}),))
+    return ExperimentResult(tuple(lines), (_curves("baek-fig3", "Baek et al., Fig. 3: users and clipping", runs, {}),))
 
 
-def fig4(bench: Bench) -> Finding:
+def fig4(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 4: the non-IID case."""
-    rounds = bench.size(200, 2)
-    plans = {f"z = {z:g}": [*_written(z), f"run.rounds={rounds}"] for z in (1.0, 1.5)}
+    rounds = runner.size(200, 2)
+    plans = {f"z = {z:g}": [*noise_on_writers(z), f"run.rounds={rounds}"] for z in (1.0, 1.5)}
     plans["no noise"] = [*WRITERS, *PLAIN, f"run.rounds={rounds}"]
-    plans[CLIPPED] = [*_written(0.01), f"run.rounds={rounds}"]
-    runs = bench.play(plans)
+    plans[CLIPPED] = [*noise_on_writers(0.01), f"run.rounds={rounds}"]
+    runs = runner.play(plans)
     printed = {"z = 1": 0.8205, "z = 1.5": 0.5217, "no noise": 0.9707, CLIPPED: 0.9707}
     lines = epsilons(200, {1.0: 1.7456, 1.5: 0.7421})
     lines += [
         accuracy(f"accuracy after {_of(rounds, 200)}, {name}", printed[name], *runs[name].last(), why=diverged(found))
         for name, found in runs.items()
     ]
-    return Finding(tuple(lines), (_curves("baek-fig4", "Baek et al., Fig. 4: by writer", runs, printed),))
+    return ExperimentResult(tuple(lines), (_curves("baek-fig4", "Baek et al., Fig. 4: by writer", runs, printed),))
 
 
-def diverged(runs: Runs) -> str:
+def diverged(runs: SeedRuns) -> str:
     """Returns that training left no finite loss, where it did so, and whether anything was clipped."""
     if math.isfinite(runs.last("loss")[0]):
         return ""
@@ -187,51 +189,63 @@ def diverged(runs: Runs) -> str:
     return joined("diverges: its loss is no longer finite", "without noise nothing is clipped" if unclipped else "")
 
 
-def fig5(bench: Bench) -> Finding:
+def fig5(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 5: dropouts in the non-IID case."""
-    rounds = bench.size(100, 2)
-    base = [*_written(1.0), f"run.rounds={rounds}"]
-    plans = {"nobody lost": [*base, f"run.rounds={bench.size(200, 2)}"]}  # that of Fig. 4
-    rates = bench.size((0.1, 0.3), (0.3,))
+    rounds = runner.size(100, 2)
+    base = [*noise_on_writers(1.0), f"run.rounds={rounds}"]
+    plans = {"nobody lost": [*base, f"run.rounds={runner.size(200, 2)}"]}  # that of Fig. 4
+    rates = runner.size((0.1, 0.3), (0.3,))
     for rate in rates:
         for form, word in FORMS.items():
             plans[f"{rate:.0%} lost, {word}"] = [*base, f"dropout.rate={rate}", f"mechanism.form={form}"]
-    runs = {name: found.until(rounds) for name, found in bench.play(plans).items()}
-    end = {name: found.last()[0] for name, found in runs.items()}
-    lines: list[Line] = []
+    runs = {name: found.until(rounds) for name, found in runner.play(plans).items()}
+    lines: list[PrintedLine] = []
     for rate in (0.1, 0.3):
         lost, costs = f"{rate:.0%} of the users lost", f"accuracy lost to calibration, {rate:.0%}"
         if rate not in rates:
             lines += [left_out(lost, "accuracy decreases"), left_out(costs, AS_MNIST)]
             continue
-        as_it_is, calibrated = (end[f"{rate:.0%} lost, {word}"] for word in FORMS.values())
-        lines.append(_falls(lost, "accuracy decreases", end["nobody lost"], as_it_is))
-        cost = as_it_is - calibrated
-        lines.append(statement(costs, AS_MNIST, f"costs {100 * cost:.2f} points", cost < 0.02))
-    return Finding(tuple(lines), (_curves("baek-fig5", "Baek et al., Fig. 5: by writer, with dropouts", runs, {}),))
+        as_it_is, calibrated = (runs[f"{rate:.0%} lost, {word}"] for word in FORMS.values())
+        lines.append(_falls(lost, "accuracy decreases", runs["nobody lost"], as_it_is))
+        lines.append(_cheap(costs, AS_MNIST, as_it_is, calibrated))
+    return ExperimentResult(
+        tuple(lines), (_curves("baek-fig5", "Baek et al., Fig. 5: by writer, with dropouts", runs, {}),)
+    )
 
 
-def _noise(z: float) -> list[str]:
+def noise_on_mnist(z: float) -> list[str]:
+    """Returns the printed mechanism on MNIST."""
     return [*MNIST, *ROBUST, "mechanism.record_limit=1200", f"mechanism.noise_multiplier={z}"]
 
 
-def _written(z: float) -> list[str]:
+def noise_on_writers(z: float) -> list[str]:
+    """Returns the printed mechanism on MNIST by writer."""
     return [*WRITERS, *ROBUST, "mechanism.record_limit=120", f"mechanism.noise_multiplier={z}"]
 
 
-def _falls(quantity: str, printed: str, before: float, after: float) -> Line:
-    return statement(quantity, printed, f"{100 * before:.2f} % → {100 * after:.2f} %", after < before)
+def _falls(quantity: str, printed: str, before: SeedRuns, after: SeedRuns) -> PrintedLine:
+    return ahead_by(quantity, printed, _course(before, after), *before.lead(after))
 
 
-def _rises(quantity: str, printed: str, before: float, after: float) -> Line:
-    return statement(quantity, printed, f"{100 * before:.2f} % → {100 * after:.2f} %", after > before)
+def _rises(quantity: str, printed: str, before: SeedRuns, after: SeedRuns) -> PrintedLine:
+    return ahead_by(quantity, printed, _course(before, after), *after.lead(before))
+
+
+def _course(before: SeedRuns, after: SeedRuns) -> str:
+    return f"{100 * before.last()[0]:.2f} % → {100 * after.last()[0]:.2f} %"
+
+
+def _cheap(quantity: str, printed: str, as_it_is: SeedRuns, calibrated: SeedRuns) -> PrintedLine:
+    """Judges whether calibration costs less than two points."""
+    cost, spread = as_it_is.lead(calibrated)
+    return ahead_by(quantity, printed, f"costs {100 * cost:.2f} points", 0.02 - cost, spread)
 
 
 def _of(rounds: int, full: int) -> str:
     return f"{rounds} rounds" if rounds == full else f"{rounds} of {full} rounds"
 
 
-def _curves(key: str, title: str, runs: dict[str, Runs], printed: dict[str, float]) -> Chart:
+def _curves(key: str, title: str, runs: dict[str, SeedRuns], printed: dict[str, float]) -> Chart:
     series = tuple(found.series(name, color) for color, (name, found) in enumerate(runs.items()))
     rules = printed_rules({color: printed[name] for color, name in enumerate(runs) if name in printed})
     note = "Lines are ours; dotted lines are the accuracies that the paper prints for the end." if printed else "Ours."
@@ -239,7 +253,12 @@ def _curves(key: str, title: str, runs: dict[str, Runs], printed: dict[str, floa
 
 
 def _experiment(
-    id_: str, place: str, title: str, find: Callable[[Bench], Finding], *more: str, by_writer: bool = False
+    id_: str,
+    place: str,
+    title: str,
+    find: Callable[[ExperimentRunner], ExperimentResult],
+    *more: str,
+    by_writer: bool = False,
 ) -> Experiment:
     choices = (*((*NATURAL, SHARED[-1]) if by_writer else SHARED), *more)
     unstated = "the paper's dropout layer is left out, its rate not being stated, nor how pixels are scaled"

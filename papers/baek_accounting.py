@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from papers.accounting import BAEK_ROUNDS, BAEK_TABLE, DELTA, counted
-from papers.bench import Bench
-from papers.experiment import Finding
-from papers.line import Line, number
+from papers.experiment import ExperimentResult
+from papers.experiment_runner import ExperimentRunner
+from papers.printed_line import PrintedLine, number
 from sordino.account.accountants import rdp, renyi
 from sordino.account.accountants.accountant import price
 from sordino.account.accountants.calibrate import largest_rounds
+from sordino.charts import Axis, Chart, Series
 from sordino.events import GaussianDpEvent, PoissonSampledDpEvent
-from sordino.report.chart import Axis, Chart, Series
 
 TENTHS = np.arange(11, 301) / 10
 """Rényi orders 1.1 … 30 in steps of 0.1."""
@@ -31,7 +31,7 @@ def epsilon(multiplier: float, rounds: int, accountant: str = "rdp-classic") -> 
     return price({sampled(multiplier): rounds}, accountant).epsilon(DELTA)
 
 
-def table2(bench: Bench) -> Finding:
+def table2(runner: ExperimentRunner) -> ExperimentResult:
     """Table 2: ε after some rounds, and rounds below some ε, by dropout rate. No training."""
     lines = []
     for dropout, row in BAEK_TABLE.items():
@@ -44,7 +44,7 @@ def table2(bench: Bench) -> Finding:
             lines.append(number(f"rounds below ε = {budget}, {dropout:.0%} dropout", printed, most, 0, 1))
     lines += [_gained(0.1, 0.15), _gained(0.3, 0.5)]
     remark = "Rényi orders 1.1 … 10.9 and 12 … 63 with the classic conversion; dropouts leave z·√(1 − rate)."
-    return Finding(tuple(lines), (_table2_chart(),), (remark,))
+    return ExperimentResult(tuple(lines), (_table2_chart(),), (remark,))
 
 
 def _table2_chart() -> Chart:
@@ -66,7 +66,7 @@ def by_tenths(multiplier: float, rounds: int) -> float:
     return renyi.epsilon_classic(TENTHS, costs, DELTA)
 
 
-def epsilons(rounds: int, printed: dict[float, float]) -> list[Line]:
+def epsilons(rounds: int, printed: dict[float, float]) -> list[PrintedLine]:
     """Judges ε of a figure by noise multiplier, with the accountant that gives Table 2."""
     lines = []
     for z, value in printed.items():
@@ -78,7 +78,7 @@ def epsilons(rounds: int, printed: dict[float, float]) -> list[Line]:
     return lines
 
 
-def dropout_epsilons() -> list[Line]:
+def dropout_epsilons() -> list[PrintedLine]:
     """Judges ε of Fig. 2."""
     why = "the paper's own Table 2 prints {} for the same noise, which is ours"
     lost = ((0.1, 1.8719), (0.3, 2.5005))
@@ -96,7 +96,7 @@ def dropout_epsilons() -> list[Line]:
     return [*lines, number("ε after 100 rounds, z = 1, calibrated", 1.6118, epsilon(1.0, 100), 4)]
 
 
-def _gained(dropout: float, printed: float) -> Line:
+def _gained(dropout: float, printed: float) -> PrintedLine:
     """Judges by how much ε is greater without calibration after the experiments' 100 rounds."""
     greater = {n: epsilon((1 - dropout) ** 0.5, n) / epsilon(1.0, n) - 1 for n in BAEK_ROUNDS}
     why = f"over all rounds of Table 2 {100 * min(greater.values()):.1f} to {100 * max(greater.values()):.1f} %"

@@ -1,17 +1,52 @@
-"""Every experiment by its id."""
+"""Every experiment by its id, paper by paper; the readings of a table or figure follow it."""
 
 from __future__ import annotations
 
-from papers import a_dpfl, baek, fed_cad, xue, xue_study, yuan, yuan_online, yuan_others
-from papers.experiment import by_id
-
-EXPERIMENTS = by_id(
-    baek.EXPERIMENTS,
-    xue.EXPERIMENTS,
-    xue_study.EXPERIMENTS,
-    a_dpfl.EXPERIMENTS,
-    fed_cad.EXPERIMENTS,
-    yuan.EXPERIMENTS,
-    yuan_online.EXPERIMENTS,
-    yuan_others.EXPERIMENTS,
+from papers import (
+    a_dpfl,
+    a_dpfl_readings,
+    baek,
+    baek_readings,
+    claims,
+    fed_cad,
+    fed_cad_readings,
+    xue,
+    xue_checks,
+    xue_readings,
+    xue_study,
+    yuan,
+    yuan_checks,
+    yuan_online,
+    yuan_others,
+    yuan_readings,
 )
+from papers.cited import PAPERS
+from papers.experiment import Experiment
+
+_ALL: tuple[Experiment, ...] = (
+    *baek.EXPERIMENTS,
+    *baek_readings.EXPERIMENTS,
+    *xue.EXPERIMENTS,
+    *xue_study.EXPERIMENTS,
+    *xue_readings.EXPERIMENTS,
+    *xue_checks.EXPERIMENTS,
+    *a_dpfl.EXPERIMENTS,
+    *a_dpfl_readings.EXPERIMENTS,
+    *fed_cad.EXPERIMENTS,
+    *fed_cad_readings.EXPERIMENTS,
+    *yuan.EXPERIMENTS,
+    *yuan_online.EXPERIMENTS,
+    *yuan_others.EXPERIMENTS,
+    *yuan_readings.EXPERIMENTS,
+    *yuan_checks.EXPERIMENTS,
+    *claims.EXPERIMENTS,
+)
+_PLAIN = [one for one in _ALL if not one.id.endswith("-readings")]
+EXPERIMENTS = {
+    one.id: one
+    for paper in PAPERS
+    for plain in _PLAIN
+    if plain.paper == paper
+    for one in _ALL
+    if one.id in (plain.id, f"{plain.id}-readings")
+}

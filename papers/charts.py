@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sordino.report.chart import Axis, Chart, Rule, Series
+from sordino.charts import Axis, Chart, Rule, Series
 
 
 def beside(

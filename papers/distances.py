@@ -6,22 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from papers.bench import recipe_of
-from sordino.mechanism import Turn
-from sordino.random.streams import Streams
-from sordino.runs.client_store import ClientStore
+from papers.experiment_runner import recipe_of
 from sordino.runs.setup import assemble
+from sordino.terms import Terms, Turn
 
 
 def distances(settings: Sequence[str], rounds: int) -> list[tuple[float, float, float]]:
     """Returns mean, least and greatest ‖u_t − u_{t−1}‖ over clients, for t = 2 … rounds."""
     recipe = recipe_of(settings)
-    cast = assemble(recipe)
-    everyone = np.arange(cast.federation.population)
-    weights, before, out = cast.weights, None, []
+    context = assemble(recipe)
+    everyone, knobs = np.arange(context.federation.population), context.mechanism.adapter.start()
+    weights, before, out = context.weights, None, []
     for round_ in range(1, rounds + 1):
-        turn = Turn(round_, weights, cast.mechanism.adapter.start(), Streams(recipe.run.seed), ClientStore(), everyone)
-        update = cast.mechanism.local.train(cast.trainer, turn, cast.federation.gather(everyone)).rows
+        turn = Turn(Terms(round_, weights, knobs, everyone), context.randomness)
+        update = context.mechanism.local.train(context.trainer, turn, context.federation.gather(everyone)).rows
         if before is not None:
             apart = (update - before).norm(dim=1)
             out.append((float(apart.mean()), float(apart.min()), float(apart.max())))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from papers.line import Line, joined
-from sordino.report.chart import Chart
+from papers.printed_line import PrintedLine, joined
+from sordino.charts import Chart
 
 if TYPE_CHECKING:
-    from papers.bench import Bench
+    from papers.experiment_runner import ExperimentRunner
 
-Kind = Literal["exact", "training"]
+ExperimentKind = Literal["exact", "training"]
 PIXELS = (
     "How pixels are scaled is not stated: every image has its mean taken away and is divided by its deviation. Weights "
     "begin as PyTorch's do."
@@ -25,17 +25,23 @@ class Paper:
     """A paper, as it is cited."""
 
     short: str
+    """How its ids begin."""
+    page: str
+    """Name of its page, and of its introduction, without the ending."""
     title: str
     authors: str
-    verdict: str = ""
-    """In a sentence or two: what can be had again, what cannot, and why."""
+    mechanism: str
+    idea: str
+    """What it proposes, in a few words."""
+    outcome: str
+    """What became of its numbers, in a few words."""
 
 
 @dataclass(frozen=True)
-class Finding:
+class ExperimentResult:
     """What an experiment came to."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[PrintedLine, ...]
     charts: tuple[Chart, ...] = ()
     remarks: tuple[str, ...] = ()
     short: tuple[str, ...] = ()
@@ -50,8 +56,8 @@ class Experiment:
     paper: Paper
     place: str
     title: str
-    find: Callable[[Bench], Finding] = field(repr=False)
-    kind: Kind = "training"
+    find: Callable[[ExperimentRunner], ExperimentResult] = field(repr=False)
+    kind: ExperimentKind = "training"
     choices: tuple[str, ...] = ()
     """What the paper leaves out, and what we took in its place."""
     doubt: str = ""
@@ -62,15 +68,14 @@ class Experiment:
     """Its data set, where that is CIFAR-10 alone, which may stay quick."""
     whole: str = ""
     """How big the full form is, where seeds do not tell."""
+    seeds: int = 3
+    """Seeds of the full form; more where results vary much."""
+    takes: str = ""
+    """What the full form takes on one core, by the seconds of a round in the quick one, where nobody has run it."""
 
-    def explained(self, line: Line, quick: bool) -> Line:
+    def explained(self, line: PrintedLine, quick: bool) -> PrintedLine:
         """Returns the line with a reason, if it differs: its own, else what a quick run leaves out, and the doubt."""
         if line.status != "differs" or line.why:
             return line
         left_out = f"quick: {self.shorter}" if quick else ""
         return replace(line, why=joined(left_out, self.doubt))
-
-
-def by_id(*groups: tuple[Experiment, ...]) -> Mapping[str, Experiment]:
-    """Returns experiments by their id, in order."""
-    return {experiment.id: experiment for group in groups for experiment in group}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from papers.bench import BY_CHANCE, UNBOUND, Bench, Runs
+from papers.cited import FED_CAD
 from papers.distances import distances
-from papers.experiment import PIXELS, Experiment, Finding
+from papers.experiment import PIXELS, Experiment, ExperimentResult
+from papers.experiment_runner import BY_CHANCE, UNBOUND, ExperimentRunner, SeedRuns
 from papers.fed_cad_verdicts import (
     KINDS,
     at_a_third,
@@ -22,12 +23,11 @@ from papers.fed_cad_verdicts import (
     stated,
     told_gain,
 )
-from papers.line import Line, impossible, left_out, statement
-from papers.papers import FED_CAD
+from papers.printed_line import PrintedLine, impossible, left_out, statement
 from sordino.account.accountants.accountant import price
 from sordino.account.accountants.published import fed_cad_schedule
+from sordino.charts import Axis, Chart, Series
 from sordino.events import GaussianDpEvent, PoissonSampledDpEvent
-from sordino.report.chart import Axis, Chart, Series
 
 PERCENT = Axis("test accuracy", percent=True, range=(0.0, 1.0))
 BASE = [
@@ -56,12 +56,12 @@ GAINS = {
 """Printed gains over Fed-LDP by data set and classes of a client, for constant and adaptive Diff."""
 
 
-def fig1(bench: Bench) -> Finding:
+def fig1(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 1: how far an update is from the client's last one, without noise, everybody in every round."""
     lines, charts = [], []
-    for name in bench.size(("mnist", "fashion-mnist"), ("mnist",)):
+    for name in runner.size(("mnist", "fashion-mnist"), ("mnist",)):
         seen = distances(
-            [*BASE, "select.kind=everyone", f"data.name={name}", "mechanism.name=fedavg"], bench.size(50, 4)
+            [*BASE, "select.kind=everyone", f"data.name={name}", "mechanism.name=fedavg"], runner.size(50, 4)
         )
         rounds = list(range(2, len(seen) + 2))
         mean, low, high = ([float(x) for x in column] for column in zip(*seen, strict=True))
@@ -73,13 +73,13 @@ def fig1(bench: Bench) -> Finding:
             statement(f"{NAMES[name]}: every distance", "smaller than 1", f"at most {max(high):.3f}", max(high) < 1),
             course(f"{NAMES[name]}: course", rounds, mean),
         ]
-    if bench.quick:
+    if runner.quick:
         lines.append(left_out("Fashion-MNIST: every distance", "smaller than 1"))
         lines.append(left_out("Fashion-MNIST: course", COURSE))
-    return Finding(tuple(lines), tuple(charts))
+    return ExperimentResult(tuple(lines), tuple(charts))
 
 
-def course(quantity: str, rounds: Sequence[int], mean: Sequence[float]) -> Line:
+def course(quantity: str, rounds: Sequence[int], mean: Sequence[float]) -> PrintedLine:
     """Judges whether distances rise rapidly, which is within a third of the rounds, and fall after that."""
     peak = mean.index(max(mean))
     rapid = peak < len(mean) / 3
@@ -87,10 +87,10 @@ def course(quantity: str, rounds: Sequence[int], mean: Sequence[float]) -> Line:
     return statement(quantity, COURSE, shown, rapid and 0 < peak < len(mean) - 1, "" if rapid else RISES)
 
 
-def fig2(bench: Bench) -> Finding:
+def fig2(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 2: the obsolete factor γ on MNIST, σ = 0.3."""
-    plans = {f"γ = {g:g}": _cad("mnist", 0.3, g, bench) for g in (0.0, 0.2, 0.4, 0.6)}
-    runs = bench.play(plans)
+    plans = {f"γ = {g:g}": _cad("mnist", 0.3, g, runner) for g in (0.0, 0.2, 0.4, 0.6)}
+    runs = runner.play(plans)
     end = {name: found.last()[0] for name, found in runs.items()}
     better = max(end[f"γ = {g:g}"] for g in (0.2, 0.4, 0.6)) > end["γ = 0"]
     early = {name: at_a_third(found) for name, found in runs.items()}
@@ -99,48 +99,47 @@ def fig2(bench: Bench) -> Finding:
         stated("accuracy at the end", "a larger γ eventually converges better", listed(end), better, runs),
         early_on("accuracy after a third of the rounds", "γ = 0 converges faster", early, faster, runs),
     )
-    return Finding(lines, (_curves("cad-fig2", "Fed-CAD, Fig. 2: γ on MNIST", runs),))
+    return ExperimentResult(lines, (_curves("cad-fig2", "Fed-CAD, Fig. 2: γ on MNIST", runs),))
 
 
-def fig3(bench: Bench) -> Finding:
+def fig3(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 3: noise scales on MNIST."""
-    return _noise_scales("mnist", bench, "cad-fig3", {0.3: (0.02, 0.04), 0.5: (0.10, 0.16)}, {0.3: 2.72, 0.5: 1.5})
+    return _noise_scales("mnist", runner, "cad-fig3", {0.3: (0.02, 0.04), 0.5: (0.10, 0.16)}, {0.3: 2.72, 0.5: 1.5})
 
 
-def fig4(bench: Bench) -> Finding:
+def fig4(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 4: noise scales on Fashion-MNIST."""
-    return _noise_scales("fashion-mnist", bench, "cad-fig4", {0.3: (0.04, 0.08)}, {0.3: 3.97})
+    return _noise_scales("fashion-mnist", runner, "cad-fig4", {0.3: (0.04, 0.08)}, {0.3: 3.97})
 
 
-def fig5(bench: Bench) -> Finding:
+def fig5(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 5: the number of participants in a round."""
     lines, charts, remarks = [], [], []
-    for name in bench.size(tuple(NAMES), ("mnist",)):
-        for size in bench.size((10, 30, 50), (10, 30)):
+    for name in runner.size(tuple(NAMES), ("mnist",)):
+        for size in runner.size((10, 30, 50), (10, 30)):
             wide, scene = [f"select.size={size}"], f"{NAMES[name]}, {size} participants"
-            runs = bench.play({label: plan + wide for label, plan in _three(name, 0.3, bench).items()})
+            runs = runner.play({label: plan + wide for label, plan in three(name, 0.3, runner).items()})
             lines.append(beats(scene, runs))
             if name == "fashion-mnist" and size != 30:
                 lines.append(better_kind(scene, size == 50, runs))
             remarks += by_thirds(scene, runs)
             charts.append(_curves(f"cad-fig5-{name}-{size}", f"Fed-CAD, Fig. 5: {NAMES[name]}, {size} a round", runs))
-    if bench.quick:
+    if runner.quick:
         lines.append(left_out("Fashion-MNIST, few and many participants", "constant Diff better, then adaptive Diff"))
-    return Finding(tuple(lines), tuple(charts), tuple(remarks))
+    return ExperimentResult(tuple(lines), tuple(charts), tuple(remarks))
 
 
-def fig6(bench: Bench) -> Finding:
+def fig6(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 6: data heterogeneity."""
-    lines: list[Line] = []
+    lines: list[PrintedLine] = []
     charts, gains = [], dict(GAINS)
-    for name in bench.size(("mnist", "fashion-mnist"), ("mnist",)):
-        for classes in bench.size((2, 5, 8), (2, 5)):
-            skew = ["partition.kind=pathological", f"partition.classes_per_client={classes}"]
-            runs = bench.play({label: plan + skew for label, plan in _three(name, 0.3, bench).items()})
+    for name in runner.size(("mnist", "fashion-mnist"), ("mnist",)):
+        for classes in runner.size((2, 5, 8), (2, 5)):
+            runs = runner.play({label: plan + skewed(classes) for label, plan in three(name, 0.3, runner).items()})
             if name == "mnist" and classes == 2:
                 lines.append(level("MNIST, 2 classes a client: Fed-LDP", 0.847, runs["Fed-LDP"]))
             lines.append(beats(f"{NAMES[name]}, {classes} classes a client", runs))
-            base = runs["Fed-LDP"].last()[0]
+            base = runs["Fed-LDP"]
             for label, gain in zip(KINDS, gains.pop((name, classes), ()), strict=False):
                 lines.append(gained(f"{NAMES[name]}, {classes} classes: {label} over Fed-LDP", gain, runs[label], base))
             charts.append(
@@ -148,17 +147,17 @@ def fig6(bench: Bench) -> Finding:
             )
     for (name, classes), pair in gains.items():
         lines += _left_out(f"{NAMES[name]}, {classes} classes", pair)
-    return Finding(tuple(lines), tuple(charts))
+    return ExperimentResult(tuple(lines), tuple(charts))
 
 
 def _noise_scales(
-    name: str, bench: Bench, key: str, gains: dict[float, tuple[float, float]], printed: dict[float, float]
-) -> Finding:
+    name: str, runner: ExperimentRunner, key: str, gains: dict[float, tuple[float, float]], printed: dict[float, float]
+) -> ExperimentResult:
     lines = [printed_epsilon(sigma, ROUNDS[name], value) for sigma, value in printed.items()]
-    charts, sigmas = [], bench.size((0.1, 0.3, 0.5), (0.1, 0.3) if name == "mnist" else (0.1,))
+    charts, sigmas = [], runner.size((0.1, 0.3, 0.5), (0.1, 0.3) if name == "mnist" else (0.1,))
     for sigma in sigmas:
-        runs = bench.play(_three(name, sigma, bench))
-        base = runs["Fed-LDP"].last()[0]
+        runs = runner.play(three(name, sigma, runner))
+        base = runs["Fed-LDP"]
         for label, gain in zip(KINDS, gains.get(sigma, ()), strict=False):
             lines.append(gained(f"σ = {sigma:g}: {label} over Fed-LDP", gain, runs[label], base))
         if sigma == 0.1:
@@ -166,16 +165,16 @@ def _noise_scales(
         charts.append(_curves(f"{key}-{sigma:g}", f"Fed-CAD, {NAMES[name]}, σ = {sigma:g}", runs))
     for sigma in (one for one in gains if one not in sigmas):
         lines += _left_out(f"σ = {sigma:g}", gains[sigma])
-    return Finding(tuple(lines), (*charts, _variances()), ("Accuracies as printed are in the figures alone.",))
+    return ExperimentResult(tuple(lines), (*charts, _variances()), ("Accuracies as printed are in the figures alone.",))
 
 
-def _left_out(where: str, gains: tuple[float, float]) -> list[Line]:
+def _left_out(where: str, gains: tuple[float, float]) -> list[PrintedLine]:
     """Returns lines for gains that the quick form does not play."""
     told = zip(KINDS, gains, strict=True)
     return [left_out(f"{where}: {label} over Fed-LDP", told_gain(gain)) for label, gain in told]
 
 
-def printed_epsilon(sigma: float, uploads: int, printed: float) -> Line:
+def printed_epsilon(sigma: float, uploads: int, printed: float) -> PrintedLine:
     """Puts the printed ε beside what follows from σ, in the kindest readings that we can think of."""
     certified = price({GaussianDpEvent(sigma): uploads}, "exact").epsilon(1e-5)
     kind = price({PoissonSampledDpEvent(0.1, GaussianDpEvent(sigma)): uploads}, "rdp-classic").epsilon(1e-5)
@@ -204,22 +203,30 @@ def _variances() -> Chart:
     return Chart("cad-variance", "Fed-CAD, Theorem VI.2", note, *axes, series)
 
 
-def _cad(name: str, sigma: float, obsolete: float, bench: Bench, difference: float | None = None) -> list[str]:
+def _cad(
+    name: str, sigma: float, obsolete: float, runner: ExperimentRunner, difference: float | None = None
+) -> list[str]:
     chosen = START[name] if difference is None else difference
-    rounds = bench.size(ROUNDS[name], ROUNDS[name] // 2)
+    rounds = runner.size(ROUNDS[name], ROUNDS[name] // 2)
     own = [f"mechanism.noise_multiplier={sigma}", f"mechanism.obsolete={obsolete}", f"mechanism.difference={chosen}"]
     return [*BASE, *CAD, *own, f"data.name={name}", f"run.rounds={rounds}"]
 
 
-def _three(name: str, sigma: float, bench: Bench) -> dict[str, list[str]]:
+def skewed(classes: int) -> list[str]:
+    """Returns the settings of clients that hold so many classes."""
+    return ["partition.kind=pathological", f"partition.classes_per_client={classes}"]
+
+
+def three(name: str, sigma: float, runner: ExperimentRunner) -> dict[str, list[str]]:
+    """Returns the settings of Fed-LDP and of both kinds of Fed-CAD."""
     return {
-        "Fed-LDP": _cad(name, sigma, 0.0, bench, difference=1.0),
-        "constant Diff": _cad(name, sigma, 0.0, bench),
-        "adaptive Diff": _cad(name, sigma, 0.4, bench),
+        "Fed-LDP": _cad(name, sigma, 0.0, runner, difference=1.0),
+        "constant Diff": _cad(name, sigma, 0.0, runner),
+        "adaptive Diff": _cad(name, sigma, 0.4, runner),
     }
 
 
-def _curves(key: str, title: str, runs: dict[str, Runs]) -> Chart:
+def _curves(key: str, title: str, runs: dict[str, SeedRuns]) -> Chart:
     series = tuple(found.series(name, color) for color, (name, found) in enumerate(runs.items()))
     return Chart(key, title, "Ours, as printed.", Axis("round"), PERCENT, series, (BY_CHANCE,))
 
@@ -228,7 +235,7 @@ def _experiment(
     id_: str,
     place: str,
     title: str,
-    find: Callable[[Bench], Finding],
+    find: Callable[[ExperimentRunner], ExperimentResult],
     shorter: str,
     *more: str,
     silent: int = 5,

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from papers.bench import Runs
-from papers.line import Line, accuracy, points, statement
+from papers.experiment_runner import SeedRuns
 from papers.noise import norm_told, piled_up_told
+from papers.printed_line import PrintedLine, accuracy, ahead_by, points, statement
 
 KINDS = ("constant Diff", "adaptive Diff")
 CHANCE = 0.2
 """Ten classes: what stays below this has learnt nothing to speak of."""
 
 
-def level(quantity: str, printed: float, found: Runs) -> Line:
+def level(quantity: str, printed: float, found: SeedRuns) -> PrintedLine:
     """Judges an accuracy."""
     mean, spread = found.last()
     return accuracy(quantity, printed, mean, spread, why=_told(found) if mean < CHANCE else "")
 
 
-def gained(quantity: str, printed: float, found: Runs, base: float) -> Line:
+def gained(quantity: str, printed: float, found: SeedRuns, base: SeedRuns) -> PrintedLine:
     """Judges how much accuracy is gained over Fed-LDP's, which means nothing where neither has any."""
-    mean = found.last()[0]
-    if max(mean, base) < CHANCE:
-        shown = f"{100 * base:.1f} % → {100 * mean:.1f} %"
+    mean, other = found.last()[0], base.last()[0]
+    if max(mean, other) < CHANCE:
+        shown = f"{100 * other:.1f} % → {100 * mean:.1f} %"
         return statement(quantity, told_gain(printed), shown, False, _told(found))
-    return points(quantity, printed, mean - base)
+    gain, spread = found.lead(base)
+    return points(quantity, printed, gain, spread=spread)
 
 
 def told_gain(printed: float) -> str:
@@ -33,7 +34,7 @@ def told_gain(printed: float) -> str:
     return f"{100 * printed:+.2f} points"
 
 
-def at_a_third(found: Runs) -> float:
+def at_a_third(found: SeedRuns) -> float:
     """Returns the mean accuracy at the last look within the first third of the rounds."""
     path = found.series("", 0)
     third = int(found.rounds()) / 3
@@ -42,7 +43,7 @@ def at_a_third(found: Runs) -> float:
     )
 
 
-def by_thirds(scene: str, runs: dict[str, Runs]) -> list[str]:
+def by_thirds(scene: str, runs: dict[str, SeedRuns]) -> list[str]:
     """Returns a remark on the course of accuracies, where any is above chance: their means over thirds."""
     paths = {label: [y for y in found.series("", 0).y if y is not None] for label, found in runs.items()}
     if max(max(path) for path in paths.values()) < CHANCE:
@@ -52,7 +53,9 @@ def by_thirds(scene: str, runs: dict[str, Runs]) -> list[str]:
     return [f"{scene}, mean accuracy (%) over the first, second and last third of the rounds: {told}."]
 
 
-def early_on(quantity: str, printed: str, early: dict[str, float], holds: bool, runs: dict[str, Runs]) -> Line:
+def early_on(
+    quantity: str, printed: str, early: dict[str, float], holds: bool, runs: dict[str, SeedRuns]
+) -> PrintedLine:
     """Judges a statement about the beginning, which means nothing while all are still at chance."""
     line = stated(quantity, printed, listed(early), holds, runs)
     if line.status == "equal" and max(early.values()) < CHANCE:
@@ -65,7 +68,7 @@ def listed(values: dict[str, float]) -> str:
     return ", ".join(f"{name}: {100 * value:.1f} %" for name, value in values.items())
 
 
-def little_noise(runs: dict[str, Runs]) -> list[Line]:
+def little_noise(runs: dict[str, SeedRuns]) -> list[PrintedLine]:
     """Judges σ = 0.1: Fed-CAD is slower, and ends where Fed-LDP does (within two points)."""
     end = {label: found.last()[0] for label, found in runs.items()}
     early = {label: at_a_third(found) for label, found in runs.items()}
@@ -78,31 +81,40 @@ def little_noise(runs: dict[str, Runs]) -> list[Line]:
     ]
 
 
-def better_kind(quantity: str, many: bool, runs: dict[str, Runs]) -> Line:
+def better_kind(quantity: str, many: bool, runs: dict[str, SeedRuns]) -> PrintedLine:
     """Judges which Diff is better: the constant one with few participants, the adaptive one with many."""
-    constant, adaptive = (runs[label].last()[0] for label in KINDS)
+    constant, adaptive = (runs[label] for label in KINDS)
     printed = "adaptive Diff is better" if many else "constant Diff is better"
-    shown = f"constant: {100 * constant:.1f} %, adaptive: {100 * adaptive:.1f} %"
-    return stated(quantity, printed, shown, (adaptive > constant) == many, runs)
+    shown = f"constant: {100 * constant.last()[0]:.1f} %, adaptive: {100 * adaptive.last()[0]:.1f} %"
+    lead = adaptive.lead(constant) if many else constant.lead(adaptive)
+    return _alive(ahead_by(quantity, printed, shown, *lead), runs)
 
 
-def beats(quantity: str, runs: dict[str, Runs]) -> Line:
-    """Judges whether both kinds of Fed-CAD are ahead of Fed-LDP."""
+def beats(quantity: str, runs: dict[str, SeedRuns]) -> PrintedLine:
+    """Judges whether both kinds of Fed-CAD are ahead of Fed-LDP, by the one with the smaller lead."""
     end = {label: found.last()[0] for label, found in runs.items()}
-    ahead = min(end[label] for label in KINDS) > end["Fed-LDP"]
-    why = "" if ahead else piled_up_told(runs[KINDS[0]].views[0].recipe)
-    return stated(quantity, "Fed-CAD always outperforms Fed-LDP", listed(end), ahead, runs, why)
+    lead, spread = min(runs[label].lead(runs["Fed-LDP"]) for label in KINDS)
+    why = piled_up_told(runs[KINDS[0]].views[0].recipe)
+    printed = "Fed-CAD always outperforms Fed-LDP"
+    return _alive(ahead_by(quantity, printed, listed(end), lead, spread, why), runs)
 
 
-def stated(quantity: str, printed: str, ours: str, holds: bool, runs: dict[str, Runs], why: str = "") -> Line:
-    """Judges a statement about accuracies, which means nothing where all of them are chance: then it differs.
+def stated(
+    quantity: str, printed: str, ours: str, holds: bool, runs: dict[str, SeedRuns], why: str = ""
+) -> PrintedLine:
+    """Judges a statement about accuracies, which means nothing where all of them are chance: then it differs."""
+    return _alive(statement(quantity, printed, ours, holds, why), runs)
+
+
+def _alive(line: PrintedLine, runs: dict[str, SeedRuns]) -> PrintedLine:
+    """Returns the line, or one that differs where all runs ended at chance.
 
     It is not called impossible: with more participants the same noise leaves something to learn from.
     """
-    if max(found.last()[0] for found in runs.values()) < CHANCE:
-        return statement(quantity, printed, ours, False, _told(next(iter(runs.values()))))
-    return statement(quantity, printed, ours, holds, why)
+    if max(found.last()[0] for found in runs.values()) >= CHANCE:
+        return line
+    return statement(line.quantity, line.printed, line.ours, False, _told(next(iter(runs.values()))))
 
 
-def _told(found: Runs) -> str:
+def _told(found: SeedRuns) -> str:
     return f"ends at chance: {norm_told(found.views[0].recipe)}"

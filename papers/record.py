@@ -6,21 +6,21 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from papers.bench import Bench
 from papers.experiment import Experiment
-from papers.line import Line, Status
+from papers.experiment_runner import ExperimentRunner
+from papers.printed_line import PrintedLine, PrintedStatus
 from sordino._version import __version__
 from sordino.report import static
 
-STATUSES: tuple[Status, ...] = get_args(Status)
+STATUSES: tuple[PrintedStatus, ...] = get_args(PrintedStatus)
 
 
 @dataclass(frozen=True)
-class Record:
+class ExperimentRecord:
     """One experiment, as it was run."""
 
     id: str
@@ -30,7 +30,7 @@ class Record:
     seconds: float | None
     """Of the command that wrote it, where runs that were there before take none; None where nobody noted them."""
     version: str
-    lines: tuple[Line, ...]
+    lines: tuple[PrintedLine, ...]
     remarks: tuple[str, ...]
     pictures: tuple[tuple[str, str], ...]
     """File name (without its ending) and title."""
@@ -47,19 +47,19 @@ class Record:
         return asdict(self)
 
 
-def run(experiment: Experiment, bench: Bench, out: Path) -> Record:
-    """Runs an experiment, draws its pictures, and writes the record."""
-    began, bench = time.perf_counter(), bench.on(experiment.data)
-    found = experiment.find(bench)
+def run(experiment: Experiment, runner: ExperimentRunner, out: Path) -> ExperimentRecord:
+    """SeedRuns an experiment, draws its pictures, and writes the record."""
+    began, runner = time.perf_counter(), replace(runner.on(experiment.data), usual_seeds=experiment.seeds)
+    found = experiment.find(runner)
     for chart in found.charts:
         static.save(chart, out / "pictures")
-    record = Record(
+    record = ExperimentRecord(
         experiment.id,
-        experiment.kind if experiment.kind == "exact" else bench.size("full", "quick"),
-        bench.repeats,
+        experiment.kind if experiment.kind == "exact" else runner.size("full", "quick"),
+        runner.repeats,
         time.perf_counter() - began,
         __version__,
-        tuple(experiment.explained(line, bench.quick) for line in found.lines),
+        tuple(experiment.explained(line, runner.quick) for line in found.lines),
         found.remarks,
         tuple((chart.key, chart.title) for chart in found.charts),
         found.short,
@@ -68,22 +68,22 @@ def run(experiment: Experiment, bench: Bench, out: Path) -> Record:
     return record
 
 
-def write(folder: Path, record: Record) -> None:
+def write(folder: Path, record: ExperimentRecord) -> None:
     """Keeps a record in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(record.to_json(), indent=2, ensure_ascii=False)
     (folder / f"{record.id}.json").write_text(text + "\n", encoding="utf-8")
 
 
-def kept(folder: Path, ids: Iterable[str]) -> dict[str, Record]:
+def kept(folder: Path, ids: Iterable[str]) -> dict[str, ExperimentRecord]:
     """Returns what a folder keeps of some experiments, in their order."""
     return {id_: read(folder / f"{id_}.json") for id_ in ids if (folder / f"{id_}.json").exists()}
 
 
-def read(path: Path) -> Record:
+def read(path: Path) -> ExperimentRecord:
     """Reads a record back."""
     fields = json.loads(path.read_text())
-    lines = tuple(Line(**line) for line in fields.pop("lines"))
+    lines = tuple(PrintedLine(**line) for line in fields.pop("lines"))
     pictures = tuple((key, title) for key, title in fields.pop("pictures"))
     remarks, short = tuple(fields.pop("remarks")), tuple(fields.pop("short", ()))
-    return Record(**fields, lines=lines, pictures=pictures, remarks=remarks, short=short)
+    return ExperimentRecord(**fields, lines=lines, pictures=pictures, remarks=remarks, short=short)

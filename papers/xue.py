@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from papers.bench import BY_CHANCE, Bench, Runs
 from papers.charts import beside
-from papers.experiment import Finding
-from papers.line import Line, accuracy, left_out, points, statement
+from papers.experiment import ExperimentResult
+from papers.experiment_runner import BY_CHANCE, ExperimentRunner, SeedRuns
+from papers.printed_line import PrintedLine, accuracy, left_out, points, statement
 from papers.xue_charts import boxes, curves, ends, spending
 from papers.xue_scene import (
     CIFAR,
@@ -32,7 +32,7 @@ from papers.xue_scene import (
     ours,
 )
 from sordino.account.accountants.published import xue_delta, xue_participations
-from sordino.report.chart import Axis
+from sordino.charts import Axis
 from sordino.report.reading import RunView
 
 RIVALS = {
@@ -44,11 +44,11 @@ NOISY = "noise is all that is left of ours"
 MISSING = "no part of sordino, and its settings are not stated"
 
 
-def fig2(bench: Bench) -> Finding:
+def fig2(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 2: parameters before and after truncation, of which Eq. (2) and (3) know no noise, so none is added."""
     quiet = ["mechanism.sensitivity_divisor=1e9", "mechanism.noise_multiplier=26", "run.notes=true"]
-    plan, lines, charts = [*MNIST, *OURS, *quiet, f"run.rounds={bench.size(100, 4)}"], [], []
-    for optimizer, found in bench.play({o: [*plan, *client(o, 16)] for o in NAMES}).items():
+    plan, lines, charts = [*MNIST, *OURS, *quiet, f"run.rounds={runner.size(100, 4)}"], [], []
+    for optimizer, found in runner.play({o: [*plan, *client(o, 16)] for o in NAMES}).items():
         told = [_told(view) for view in found.views]
         when, before, after = told[0]
         moved = max(_moved(one[1], one[2]) for one in told)
@@ -61,17 +61,17 @@ def fig2(bench: Bench) -> Finding:
             )
         )
         charts.append(boxes(f"xue-fig2-{optimizer}", f"Xue et al., Fig. 2: {NAMES[optimizer]}", when, before, after))
-    return Finding(tuple(lines), tuple(charts))
+    return ExperimentResult(tuple(lines), tuple(charts))
 
 
-def fig3(bench: Bench) -> Finding:
+def fig3(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 3: accuracy under ε = 0.5, 2 and 8 with four optimisers, and δ spent."""
     lines = [silent(0.5, 26, 4), silent(2.0, 26, 60), silent(8.0, 10, 100)]
     charts = [spending(((0.5, 26.0), (2.0, 26.0), (8.0, 10.0)))]
     high = {"sgd": 0.8758, "momentum": 0.9045, "adam": 0.9498, "rmsprop": 0.9685}
     for budget, sigma0, printed in ((0.5, 26, high), (2.0, 26, {}), (8.0, 10, dict.fromkeys(NAMES, 0.97))):
-        runs = both_readings(bench, MNIST, tuple(NAMES), 16, sigma0, allowed(bench, budget, sigma0))
-        draw = bench.size(curves, ends)
+        runs = both_readings(runner, MNIST, tuple(NAMES), 16, sigma0, allowed(runner, budget, sigma0))
+        draw = runner.size(curves, ends)
         charts.append(draw(f"xue-fig3-{budget:g}", f"Xue et al., Fig. 3: ε = {budget:g}", runs, printed))
         for optimizer, readings in runs.items():
             quantity = f"ε = {budget:g}, {NAMES[optimizer]}"
@@ -80,36 +80,36 @@ def fig3(bench: Bench) -> Finding:
                 lines.append(line if printed is high else replace(line, printed="around 97 %"))
             else:
                 lines.append(_settled(quantity, readings))
-    return Finding(tuple(lines), tuple(charts))
+    return ExperimentResult(tuple(lines), tuple(charts))
 
 
-def fig4a(bench: Bench) -> Finding:
+def fig4a(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 4(a): accuracy lost against training without noise, MNIST, ε = 0.5."""
     printed = {"sgd": 0.0329, "momentum": 0.0238, "adam": 0.0171, "rmsprop": 0.0039}
-    return _losses(bench, "a", MNIST, 0.5, printed)
+    return _losses(runner, "a", MNIST, 0.5, printed)
 
 
-def fig4b(bench: Bench) -> Finding:
+def fig4b(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 4(b): accuracy lost, Fashion-MNIST, ε = 1."""
     printed = {"sgd": 0.038, "momentum": 0.0346, "adam": 0.0197, "rmsprop": 0.0167}
-    return _losses(bench, "b", FASHION, 1.0, printed)
+    return _losses(runner, "b", FASHION, 1.0, printed)
 
 
-def fig4c(bench: Bench) -> Finding:
+def fig4c(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 4(c): accuracy lost, CIFAR-10, ε = 2."""
     printed = {"sgd": 0.0317, "momentum": 0.0296, "adam": 0.0151, "rmsprop": 0.0103}
-    return _losses(bench, "c", CIFAR, 2.0, printed)
+    return _losses(runner, "c", CIFAR, 2.0, printed)
 
 
-def fig4d(bench: Bench) -> Finding:
+def fig4d(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 4(d): against other noise mechanisms, MNIST."""
-    lines: list[Line] = []
+    lines: list[PrintedLine] = []
     columns: dict[str, list[float | None]] = {}
     for budget, mine in ((0.3, 0.8726), (0.5, 0.9370)):
-        scene = [*MNIST, *client("rmsprop", 32), f"run.rounds={allowed(bench, budget, 26)}"]
+        scene = [*MNIST, *client("rmsprop", 32), f"run.rounds={allowed(runner, budget, 26)}"]
         plans = {name: [*scene, *ours(26, name)] for name in READINGS}
         other = ["mechanism.name=geometric", "mechanism.mode=faithful", "mechanism.clip_norm=5"]
-        runs = bench.play(plans | {"GeoDP": [*scene, *other, f"budget.epsilon={budget}"]})
+        runs = runner.play(plans | {"GeoDP": [*scene, *other, f"budget.epsilon={budget}"]})
         lines.append(judged(f"ε = {budget:g}, ours", mine, {name: runs[name] for name in READINGS}))
         for name, value in RIVALS[budget].items():
             quantity = f"ε = {budget:g}, {name}"
@@ -125,21 +125,23 @@ def fig4d(bench: Bench) -> Finding:
     places = [*(f"Xue et al., {name}" for name in READINGS), *RIVALS[0.3]]
     axis = Axis("test accuracy", percent=True, range=(0.0, 1.0))
     chart = beside("xue-fig4d", "Xue et al., Fig. 4(d)", "mechanism", places, columns, axis, (BY_CHANCE,))
-    return Finding(tuple(lines), (chart,))
+    return ExperimentResult(tuple(lines), (chart,))
 
 
-def ahead(budget: float, printed: float, divided: float, rival: float) -> Line:
+def ahead(budget: float, printed: float, divided: float, rival: float) -> PrintedLine:
     """Judges whether the mechanism, in one of the two readings, is ahead of the rival that is played."""
     shown = f"{100 * printed:.2f} % ({READINGS[0]}), {100 * divided:.2f} % ({READINGS[1]}), GeoDP {100 * rival:.2f} %"
     return statement(f"ε = {budget:g}: ours", "performs best", shown, max(printed, divided) > rival, NOISY)
 
 
-def _losses(bench: Bench, part: str, data: list[str], budget: float, printed: Mapping[str, float]) -> Finding:
-    chosen = bench.size(tuple(NAMES), ("rmsprop",) if data is CIFAR else tuple(NAMES))
-    rounds, batch = allowed(bench, budget, 26), 62 if data is CIFAR else 75
-    noisy = both_readings(bench, data, chosen, 32, 26, rounds, batch)
+def _losses(
+    runner: ExperimentRunner, part: str, data: list[str], budget: float, printed: Mapping[str, float]
+) -> ExperimentResult:
+    chosen = runner.size(tuple(NAMES), ("rmsprop",) if data is CIFAR else tuple(NAMES))
+    rounds, batch = allowed(runner, budget, 26), 62 if data is CIFAR else 75
+    noisy = both_readings(runner, data, chosen, 32, 26, rounds, batch)
     plans = {o: [*data, *client(o, 32), "mechanism.name=fedavg", f"run.rounds={rounds}"] for o in chosen}
-    free = bench.play(plans)
+    free = runner.play(plans)
     lost = {o: {name: free[o].last()[0] - noisy[o][name].last()[0] for name in READINGS} for o in chosen}
     lines = []
     for optimizer, value in printed.items():
@@ -155,10 +157,12 @@ def _losses(bench: Bench, part: str, data: list[str], budget: float, printed: Ma
     bars = beside(f"xue-fig4{part}-lost", title, "optimiser", names, columns, Axis("accuracy lost", percent=True))
     every = {o: {"no noise": free[o], **noisy[o]} for o in chosen}
     aim = {o: free[o].last()[0] - printed[o] for o in chosen}
-    return Finding(tuple(lines), bench.size((bars, curves(f"xue-fig4{part}", title, every, aim)), (bars,)))
+    return ExperimentResult(tuple(lines), runner.size((bars, curves(f"xue-fig4{part}", title, every, aim)), (bars,)))
 
 
-def _loss(quantity: str, printed: float, base: float, lost: Mapping[str, float], noisy: Mapping[str, Runs]) -> Line:
+def _loss(
+    quantity: str, printed: float, base: float, lost: Mapping[str, float], noisy: Mapping[str, SeedRuns]
+) -> PrintedLine:
     """Judges how much accuracy noise costs, in the reading that comes nearest, where there is any to lose."""
     near = min(lost.values(), key=lambda value: abs(value - printed))
     if abs(near - printed) <= 0.02 and base >= LEARNT:
@@ -167,7 +171,7 @@ def _loss(quantity: str, printed: float, base: float, lost: Mapping[str, float],
     return beyond(quantity, f"{100 * printed:+.2f} points", shown, noisy)
 
 
-def silent(budget: float, sigma0: float, rounds: int) -> Line:
+def silent(budget: float, sigma0: float, rounds: int) -> PrintedLine:
     """Judges a remark on Fig. 3: up to this round δ is so small that it looks like zero."""
     share = xue_delta(budget, rounds, sigma0, DELTA) / DELTA
     allowed = xue_participations(budget, sigma0, DELTA)
@@ -179,7 +183,7 @@ def silent(budget: float, sigma0: float, rounds: int) -> Line:
     )
 
 
-def _settled(quantity: str, readings: Mapping[str, Runs]) -> Line:
+def _settled(quantity: str, readings: Mapping[str, SeedRuns]) -> PrintedLine:
     """Judges whether a curve has converged after round 20: from there on it moves by two points at most."""
     printed = "converges after round 20"
     best = max(readings.values(), key=lambda runs: runs.last()[0])
@@ -219,11 +223,18 @@ FOUR = (*SHARED, LEVEL)
 ONE = "one seed, one round"
 EXPERIMENTS = (
     experiment("xue-fig2", "Fig. 2, §VI-B", "Sensitivity estimates", fig2, "4 of 100 rounds", (*CLIENTS, QUIET)),
-    experiment("xue-fig3", "Fig. 3, §VI-B", "Accuracy under different budgets", fig3, ONE),
+    experiment("xue-fig3", "Fig. 3, §VI-B", "Accuracy under different budgets", fig3, ONE, takes="16 hours"),
     experiment("xue-fig4a", "Fig. 4(a), §VI-B", "Accuracy lost, MNIST", fig4a, ONE, FOUR),
     experiment("xue-fig4b", "Fig. 4(b), §VI-B", "Accuracy lost, Fashion-MNIST", fig4b, ONE, FOUR),
     experiment(
-        "xue-fig4c", "Fig. 4(c), §VI-B", "Accuracy lost, CIFAR-10", fig4c, f"RMSprop alone, {ONE}", FOUR, "CIFAR-10"
+        "xue-fig4c",
+        "Fig. 4(c), §VI-B",
+        "Accuracy lost, CIFAR-10",
+        fig4c,
+        f"RMSprop alone, {ONE}",
+        FOUR,
+        "CIFAR-10",
+        "80 hours",
     ),
     experiment("xue-fig4d", "Fig. 4(d), §VI-B", "Against other mechanisms", fig4d, ONE, (*FOUR, RIVAL)),
 )

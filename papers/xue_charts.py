@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from papers.bench import BY_CHANCE, Runs, printed_rules
 from papers.charts import beside
+from papers.experiment_runner import BY_CHANCE, SeedRuns, printed_rules
 from papers.xue_scene import DELTA, NAMES, READINGS
 from sordino.account.accountants.published import xue_delta, xue_participations
-from sordino.report.chart import Axis, Boxes, Chart, Series
+from sordino.charts import Axis, Boxes, Chart, Series
 
 
 def spending(scenes: Sequence[tuple[float, float]]) -> Chart:
@@ -27,7 +27,7 @@ def spending(scenes: Sequence[tuple[float, float]]) -> Chart:
     )
 
 
-def curves(key: str, title: str, runs: Mapping[str, Mapping[str, Runs]], printed: Mapping[str, float]) -> Chart:
+def curves(key: str, title: str, runs: Mapping[str, Mapping[str, SeedRuns]], printed: Mapping[str, float]) -> Chart:
     """Returns accuracy by round: a colour for each optimiser, dashes for the noise over the batch, dots for none."""
     color = {optimizer: place for place, optimizer in enumerate(NAMES)}
     series = [
@@ -42,7 +42,7 @@ def curves(key: str, title: str, runs: Mapping[str, Mapping[str, Runs]], printed
     return Chart(key, title, note, Axis("round"), axis, tuple(series), (*rules, BY_CHANCE), wide=True)
 
 
-def ends(key: str, title: str, runs: Mapping[str, Mapping[str, Runs]], printed: Mapping[str, float]) -> Chart:
+def ends(key: str, title: str, runs: Mapping[str, Mapping[str, SeedRuns]], printed: Mapping[str, float]) -> Chart:
     """Returns the last accuracies as bars, for runs that are too short for curves."""
     columns: dict[str, list[float]] = {"printed": list(printed.values())} if printed else {}
     columns |= {f"ours, {name}": [readings[name].last()[0] for readings in runs.values()] for name in READINGS}
@@ -50,7 +50,7 @@ def ends(key: str, title: str, runs: Mapping[str, Mapping[str, Runs]], printed: 
     return beside(key, title, "optimiser", [NAMES[optimizer] for optimizer in runs], columns, axis, (BY_CHANCE,))
 
 
-def _curve(found: Runs, label: str, color: int, name: str) -> Series:
+def _curve(found: SeedRuns, label: str, color: int, name: str) -> Series:
     line = found.series(label, color, dashed=name == READINGS[1])
     return line if name in READINGS else replace(line, kind="both")
 

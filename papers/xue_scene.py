@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from papers.bench import UNBOUND, Bench, Runs
-from papers.experiment import PIXELS, Experiment, Finding
-from papers.line import Line, accuracy, impossible, joined, statement
+from papers.cited import XUE
+from papers.experiment import PIXELS, Experiment, ExperimentResult
+from papers.experiment_runner import UNBOUND, ExperimentRunner, SeedRuns
 from papers.noise import cohort, times
-from papers.papers import XUE
+from papers.printed_line import PrintedLine, accuracy, impossible, joined, statement
 from sordino.account.accountants.published import xue_participations
 
 DELTA = 1e-5
@@ -48,45 +48,48 @@ def ours(sigma0: float, reading: str, batch: int = 75) -> list[str]:
     return [*OURS, f"mechanism.noise_multiplier={sigma0}", f"mechanism.sensitivity_divisor={divisor}"]
 
 
-def allowed(bench: Bench, budget: float, sigma0: float) -> int:
+def allowed(runner: ExperimentRunner, budget: float, sigma0: float) -> int:
     """Returns the rounds that Eq. (12) allows a client that is always there; one, in quick form."""
-    return bench.size(xue_participations(budget, sigma0, DELTA), 1)
+    return runner.size(xue_participations(budget, sigma0, DELTA), 1)
 
 
 def experiment(
     id_: str,
     place: str,
     title: str,
-    find: Callable[[Bench], Finding],
+    find: Callable[[ExperimentRunner], ExperimentResult],
     shorter: str,
     choices: tuple[str, ...] = SHARED,
     data: str = "",
+    takes: str = "",
 ) -> Experiment:
     """Returns an experiment of this paper."""
     doubt = "the sampling ratio, the sizes of the layers and the rounds are not stated"
-    return Experiment(id_, XUE, place, title, find, choices=choices, doubt=doubt, shorter=shorter, data=data)
+    return Experiment(
+        id_, XUE, place, title, find, choices=choices, doubt=doubt, shorter=shorter, data=data, takes=takes
+    )
 
 
 def both_readings(
-    bench: Bench,
+    runner: ExperimentRunner,
     data: list[str],
     optimizers: tuple[str, ...],
     steps: int,
     sigma0: float,
     rounds: int,
     batch: int = 75,
-) -> dict[str, dict[str, Runs]]:
+) -> dict[str, dict[str, SeedRuns]]:
     """Plays both readings for each optimiser."""
     plans = {
         f"{optimizer}/{name}": [*data, *client(optimizer, steps), *ours(sigma0, name, batch), f"run.rounds={rounds}"]
         for optimizer in optimizers
         for name in READINGS
     }
-    runs = bench.play(plans)
+    runs = runner.play(plans)
     return {optimizer: {name: runs[f"{optimizer}/{name}"] for name in READINGS} for optimizer in optimizers}
 
 
-def judged(quantity: str, printed: float, readings: Mapping[str, Runs]) -> Line:
+def judged(quantity: str, printed: float, readings: Mapping[str, SeedRuns]) -> PrintedLine:
     """Judges the reading that comes nearest; where none is near, says what the noise leaves."""
     ends = {name: runs.last() for name, runs in readings.items()}
     near = min(ends.values(), key=lambda end: abs(end[0] - printed))
@@ -96,7 +99,7 @@ def judged(quantity: str, printed: float, readings: Mapping[str, Runs]) -> Line:
     return beyond(quantity, f"{100 * printed:.2f} %", shown, readings)
 
 
-def beyond(quantity: str, printed: str, shown: str, *scenes: Mapping[str, Runs]) -> Line:
+def beyond(quantity: str, printed: str, shown: str, *scenes: Mapping[str, SeedRuns]) -> PrintedLine:
     """Returns a line for an accuracy, or more of it, that the noise does not leave.
 
     It cannot be had where averaged noise exceeds every weight in both readings, and nothing was learnt in either; where
@@ -113,7 +116,7 @@ def beyond(quantity: str, printed: str, shown: str, *scenes: Mapping[str, Runs])
     )
 
 
-def drowned(readings: Mapping[str, Runs]) -> str:
+def drowned(readings: Mapping[str, SeedRuns]) -> str:
     """Returns how many times each weight its noise is, in both readings, and what averaging leaves of that."""
     printed, divided = (readings[name].views[0].recipe for name in READINGS)
     clients = cohort(divided)
@@ -124,7 +127,7 @@ def drowned(readings: Mapping[str, Runs]) -> str:
     )
 
 
-def _left(runs: Runs) -> float:
+def _left(runs: SeedRuns) -> float:
     """Returns how many times each weight its noise still is when all clients are averaged."""
     recipe = runs.views[0].recipe
     return float(times(recipe) / cohort(recipe) ** 0.5)

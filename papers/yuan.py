@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from papers.bench import BY_CHANCE, UNBOUND, Bench, Runs
-from papers.experiment import PIXELS, Experiment, Finding
-from papers.line import Line, impossible, number, statement
-from papers.papers import YUAN
+from papers.cited import YUAN
+from papers.experiment import PIXELS, Experiment, ExperimentResult
+from papers.experiment_runner import BY_CHANCE, UNBOUND, ExperimentRunner, SeedRuns
+from papers.printed_line import PrintedLine, ahead_by, impossible, number, statement
 from papers.yuan_verdicts import (
     DOUBT,
     accuracies,
@@ -21,8 +21,10 @@ from papers.yuan_verdicts import (
     near_silence,
 )
 from sordino.account.accountants.published import yuan_sensitivity, yuan_sigma, yuan_sum
-from sordino.report.chart import Axis, Chart, Rule, Series
+from sordino.charts import Axis, Chart, Rule, Series
 
+LEARNT = 0.2
+"""Ten classes: what stays below this has learnt nothing to speak of."""
 THETAS = (0.9, 0.95, 1.0, 1.05, 1.1)
 TABLE = {0.9: 0.003556, 0.95: 0.003654, 1.0: 0.003749, 1.05: 0.003841, 1.1: 0.003932}
 LEAST = {0.9: 1.03783, 0.95: 0.92706, 1.0: 0.94142, 1.05: 0.88862, 1.1: 1.01871}
@@ -34,7 +36,26 @@ MLP = [*SCENE, "data.name=mnist", "model.name=mlp_yuan"]
 RATE = "The learning rate is not stated: 0.1, with full batches."
 SHARED = (RATE, PIXELS, "|D_k| is 600: the training images shared out over 100 users.")
 LAPLACE_RUN = [*MLP, "mechanism.name=laplace", "mechanism.clip_norm=5.0", "budget.epsilon=10", "run.rounds=30"]
-LAPLACE = "The Laplace mechanism's scale is not stated: ours, at the same ε for a client's whole update."
+LAPLACE = (
+    "The Laplace mechanism's scale is not stated. It is played twice: as certified noise for a client's whole update "
+    "at ε = 10, which is another guarantee than the printed one of ϑ; and beside certified noise of every ϑ at the "
+    "same ε, unit and adjacency."
+)
+EQUAL = [*MLP, "mechanism.clip_norm=5.0", "budget.epsilon=10", "run.rounds=30"]
+
+
+def at_equal_guarantee(runner: ExperimentRunner) -> PrintedLine:
+    """Judges Laplace noise against Gaussian noise of every ϑ, all certified for the same ε, unit and adjacency."""
+    plans = {f"ϑ = {t:g}": [*EQUAL, "mechanism.name=geometric", f"mechanism.theta={t}"] for t in THETAS}
+    runs = runner.play(plans | {"Laplace": LAPLACE_RUN})
+    end = {name: found.last()[0] for name, found in runs.items()}
+    shown = ", ".join(f"{name}: {100 * value:.1f} %" for name, value in end.items())
+    worst = min(plans, key=lambda name: end[name])
+    why = "all of them are at chance: ten messages of 25,450 weights leave nothing at a certified ε of 10"
+    quantity = "Laplace at the same certified guarantee (client, zero_out, ε = 10)"
+    if max(end.values()) < LEARNT:
+        return statement(quantity, "worse than all of them", shown, False, why)
+    return ahead_by(quantity, "worse than all of them", shown, *runs[worst].lead(runs["Laplace"]))
 
 
 def geometric(theta: float, rounds: int, epsilon: float = 10.0, scene: Sequence[str] = MLP) -> list[str]:
@@ -43,17 +64,17 @@ def geometric(theta: float, rounds: int, epsilon: float = 10.0, scene: Sequence[
     return [*scene, *own, f"budget.epsilon={epsilon}", f"run.rounds={rounds}"]
 
 
-def table2(bench: Bench) -> Finding:
+def table2(runner: ExperimentRunner) -> ExperimentResult:
     """Table II: the first noise amplitude, and the least loss at M* = 17."""
-    lines: list[Line] = []
+    lines: list[PrintedLine] = []
     for theta, printed in TABLE.items():
         found = {m: first_sigma(theta, m) for m in (30, 17)}
         shown = ", ".join(f"{sigma:.6f} (M = {m})" for m, sigma in found.items())
         row = f"{TABLE[1.0]}·√ϑ = {TABLE[1.0] * theta**0.5:.6f}"
         why = f"the row is {row}, and rises with ϑ; Eq. (8) never does, for any M"
         lines.append(impossible(f"σ at ϑ = {theta:g}", f"{printed:.6f}", shown, why))
-    runs = bench.play({f"{theta:g}": geometric(theta, 17) for theta in THETAS})
-    told = bench.play(
+    runs = runner.play({f"{theta:g}": geometric(theta, 17) for theta in THETAS})
+    told = runner.play(
         {f"{t:g}": [*geometric(t, 17), f"mechanism.noise_multiplier={TABLE[t] / 5}", UNBOUND] for t in THETAS}
     )
     for theta, printed in LEAST.items():
@@ -67,7 +88,7 @@ def table2(bench: Bench) -> Finding:
         Series("printed", list(THETAS), list(LEAST.values()), "both", 1),
     )
     chart = Chart("yuan-table2", "Yuan et al., Table II: loss at M = 17", "Test loss.", Axis("ϑ"), Axis("loss"), series)
-    return Finding(tuple(lines), (chart,))
+    return ExperimentResult(tuple(lines), (chart,))
 
 
 def first_sigma(theta: float, rounds: int) -> float:
@@ -75,10 +96,10 @@ def first_sigma(theta: float, rounds: int) -> float:
     return yuan_sigma(yuan_sensitivity(5, 600), 10, 1e-3, 0.1, yuan_sum(theta, rounds))
 
 
-def fig2(bench: Bench) -> Finding:
+def fig2(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 2: loss and accuracy by aggregation, M = 30."""
     plans = {f"ϑ = {theta:g}": geometric(theta, 30) for theta in THETAS}
-    runs = bench.play(plans | {"Laplace": LAPLACE_RUN})
+    runs = runner.play(plans | {"Laplace": LAPLACE_RUN})
     lines = [earlier("least loss", [_best_round(runs[name], "loss") for name in plans])]
     lines.append(earlier("best accuracy", [_best_round(runs[name], "accuracy") for name in plans]))
     for name in ("ϑ = 1.05", "ϑ = 1.1"):
@@ -86,13 +107,14 @@ def fig2(bench: Bench) -> Finding:
         shown = f"ends {grown:.3f} above its least"
         lines.append(statement(name, "loss declines, then increases", shown, grown > 0.01))
     lines.append(behind(runs["Laplace"], [runs[name] for name in plans]))
-    return Finding(tuple(lines), pair("yuan-fig2", "Yuan et al., Fig. 2", runs))
+    lines.append(at_equal_guarantee(runner))
+    return ExperimentResult(tuple(lines), pair("yuan-fig2", "Yuan et al., Fig. 2", runs))
 
 
-def fig3(bench: Bench) -> Finding:
+def fig3(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 3: loss and accuracy over the maximum number of aggregations M."""
-    grid = bench.size((5, 10, 15, 17, 20, 25, 30, 40, 50), (5, 10, 17, 25, 30))
-    runs = {f"ϑ = {theta:g}": over(bench, grid, theta) for theta in THETAS}
+    grid = runner.size((5, 10, 15, 17, 20, 25, 30, 40, 50), (5, 10, 17, 25, 30))
+    runs = {f"ϑ = {theta:g}": over(runner, grid, theta) for theta in THETAS}
     lines = [best_count(name, 17, found) for name, found in runs.items()]
     best, least = least_of(runs), {name: least_loss(row) for name, row in runs.items()}
     shown = ", ".join(f"{name}: {value:.3f}" for name, value in least.items())
@@ -101,36 +123,36 @@ def fig3(bench: Bench) -> Finding:
         statement("least loss of all", "ϑ ≥ 1.05", shown, best in ("ϑ = 1.05", "ϑ = 1.1")),
         statement("ϑ = 0.95 and ϑ = 1.05", "both below ϑ = 1", shown, both),
         *accuracies(runs),
-        behind(bench.play({"": LAPLACE_RUN})[""], [row[30] for row in runs.values()]),
+        behind(runner.play({"": LAPLACE_RUN})[""], [row[30] for row in runs.values()]),
     ]
-    return Finding(tuple(lines), grids("yuan-fig3", "Yuan et al., Fig. 3", runs))
+    return ExperimentResult(tuple(lines), grids("yuan-fig3", "Yuan et al., Fig. 3", runs))
 
 
-def fig4(bench: Bench) -> Finding:
+def fig4(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 4: privacy levels, ϑ = 1.05."""
-    grid = bench.size((5, 10, 15, 17, 20, 25, 30, 40, 50), (5, 17, 30))
+    grid = runner.size((5, 10, 15, 17, 20, 25, 30, 40, 50), (5, 17, 30))
     levels = (2.0, 5.0, 10.0, 20.0, 50.0)
-    runs = {f"ε = {e:g}": over(bench, grid, 1.05, e) for e in levels} | {"no noise": silent(bench, grid, MLP)}
+    runs = {f"ε = {e:g}": over(runner, grid, 1.05, e) for e in levels} | {"no noise": silent(runner, grid, MLP)}
     lines = (less_loss(runs, levels), near_silence(runs, levels, 20), later_optima(runs, levels))
-    return Finding(lines, grids("yuan-fig4", "Yuan et al., Fig. 4", runs))
+    return ExperimentResult(lines, grids("yuan-fig4", "Yuan et al., Fig. 4", runs))
 
 
 def over(
-    bench: Bench, grid: Sequence[int], theta: float, epsilon: float = 10.0, scene: Sequence[str] = MLP
-) -> dict[int, Runs]:
+    runner: ExperimentRunner, grid: Sequence[int], theta: float, epsilon: float = 10.0, scene: Sequence[str] = MLP
+) -> dict[int, SeedRuns]:
     """Plays one run for each M, whose noise is calibrated for it."""
-    runs = bench.play({str(m): geometric(theta, m, epsilon, scene) for m in grid})
+    runs = runner.play({str(m): geometric(theta, m, epsilon, scene) for m in grid})
     return {m: runs[str(m)] for m in grid}
 
 
-def silent(bench: Bench, grid: Sequence[int], scene: Sequence[str]) -> dict[int, Runs]:
+def silent(runner: ExperimentRunner, grid: Sequence[int], scene: Sequence[str]) -> dict[int, SeedRuns]:
     """Plays one run without noise, which has every M on its way."""
     longest = [*scene, "mechanism.name=fedavg", UNBOUND, f"run.rounds={max(grid)}"]
-    runs = bench.play({"": longest})[""]
+    runs = runner.play({"": longest})[""]
     return {m: runs.until(m) for m in grid}
 
 
-def grids(key: str, title: str, runs: Mapping[str, Mapping[int, Runs]]) -> tuple[Chart, ...]:
+def grids(key: str, title: str, runs: Mapping[str, Mapping[int, SeedRuns]]) -> tuple[Chart, ...]:
     """Returns loss and accuracy over M."""
     charts = []
     for field, axis in (
@@ -147,19 +169,19 @@ def grids(key: str, title: str, runs: Mapping[str, Mapping[int, Runs]]) -> tuple
     return tuple(charts)
 
 
-def _best_round(runs: Runs, field: str) -> int:
+def _best_round(runs: SeedRuns, field: str) -> int:
     path = runs.series("", 0, field)
     pick = min if field == "loss" else max
     return int(path.x[list(path.y).index(pick(y for y in path.y if y is not None))])
 
 
-def _drawn(name: str, found: Runs, place: int, field: str) -> Series:
+def _drawn(name: str, found: SeedRuns, place: int, field: str) -> Series:
     """Returns a curve: a colour for each ϑ, and dashes for the greater α_d."""
     color = place % len(THETAS) if name.startswith("α_d") else place
     return found.series(name, color, field, dashed=name.startswith("α_d = 0.9"))
 
 
-def pair(key: str, title: str, runs: Mapping[str, Runs]) -> tuple[Chart, ...]:
+def pair(key: str, title: str, runs: Mapping[str, SeedRuns]) -> tuple[Chart, ...]:
     """Returns loss and accuracy by aggregation."""
     axes = {"loss": Axis("test loss"), "accuracy": Axis("test accuracy", percent=True, range=(0.0, 1.0))}
     return tuple(
@@ -185,10 +207,16 @@ LEVELS = "The levels are not stated but for 20: ε = 2, 5, 10, 20, 50."
 
 
 def experiment(
-    id_: str, place: str, title: str, find: Callable[[Bench], Finding], *choices: str, shorter: str = "one seed"
+    id_: str,
+    place: str,
+    title: str,
+    find: Callable[[ExperimentRunner], ExperimentResult],
+    *choices: str,
+    shorter: str = "one seed",
+    takes: str = "",
 ) -> Experiment:
     """Returns an experiment of this paper."""
-    return Experiment(id_, YUAN, place, title, find, choices=choices, doubt=DOUBT, shorter=shorter)
+    return Experiment(id_, YUAN, place, title, find, choices=choices, doubt=DOUBT, shorter=shorter, takes=takes)
 
 
 FEWER = "one seed, fewer M"

@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from papers.bench import UNBOUND, Bench, Runs, recipe_of
 from papers.charts import beside
-from papers.experiment import PIXELS, Experiment, Finding
-from papers.line import Line, number, statement
-from papers.papers import YUAN
+from papers.cited import YUAN
+from papers.experiment import PIXELS, Experiment, ExperimentResult
+from papers.experiment_runner import UNBOUND, ExperimentRunner, SeedRuns, recipe_of
+from papers.printed_line import PrintedLine, number, statement
 from papers.yuan import FEWER, FREE, MLP, RATE, SCENE, experiment, geometric, grids, over, silent
 from papers.yuan_verdicts import best_m, later_optima, least_loss, least_of, less_loss, near_silence
-from sordino import recipe as recipes
 from sordino.audit.membership import infer
-from sordino.report.chart import Axis, Chart, Rule
+from sordino.charts import Axis, Chart, Rule
 from sordino.runs.setup import load
 
 SVM = [*SCENE, "data.name=adult", "model.name=svm"]
@@ -29,8 +29,8 @@ ADULT = (
 SETTINGS = (
     RATE,
     ADULT,
-    "λ_r is not stated: no regulariser. The usual hinge loss is trained with gradient steps, as the rest is; the text "
-    "has “a standard quadratic optimization algorithm”.",
+    "λ_r is not stated: no regulariser here, others in yuan-fig7-readings. The usual hinge loss is trained with "
+    "gradient steps, as the rest is; the text has “a standard quadratic optimization algorithm”.",
 )
 CURVES = "Every point is a run of its own, as in Fig. 3; for Fig. 9 the text says that of every curve, and has M = 50."
 SHADOWS = (
@@ -43,6 +43,17 @@ SHADOWS = (
     "non-members.",
     "25 shadow models and 50 trials, as printed (quick: 3 and 2).",
 )
+REMEMBERS = [
+    "partition.clients=20", "partition.size=40", "data.name=mnist", "model.name=mlp", "model.hidden=[256]",
+    "train.learning_rate=0.5", "train.steps=40", "select.kind=fixed", "select.size=10", "budget.delta=0.001",
+]  # fmt: skip
+"""Declared before it was run: 20 users of 40 images, 256 hidden units with ReLU, 40 full-batch steps of 0.5 a round."""
+DECLARED = (
+    "Declared to overfit, in place of the paper's linear network: 20 users of 40 images, 256 hidden units with ReLU, "
+    "and 40 full-batch steps of 0.5 between aggregations.",
+)
+NO_FALL = "noise of the printed σ leaves as much to infer as is told for no DP, or more than 0.6"
+NOT_YET = "even this network does not give its records away"
 OVERFIT = (
     "the learning rate is not stated; with ours a linear network of 32 hidden units hardly remembers anything after "
     "150 gradient steps: LiRA's area under the curve is {:.3f}, where 0.5 is guessing"
@@ -60,36 +71,36 @@ LAYERS = (
 )
 
 
-def fig7(bench: Bench) -> Finding:
+def fig7(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 7: the SVM on Adult, by ϑ."""
-    grid = bench.size((5, 10, 15, 20, 30, 40, 50), (5, 15, 30, 50))
-    runs = {f"ϑ = {t:g}": over(bench, grid, t, scene=SVM) for t in (0.9, 0.95, 1.0, 1.05, 1.1)}
+    grid = runner.size((5, 10, 15, 20, 30, 40, 50), (5, 15, 30, 50))
+    runs = {f"ϑ = {t:g}": over(runner, grid, t, scene=SVM) for t in (0.9, 0.95, 1.0, 1.05, 1.1)}
     least = {name: least_loss(row) for name, row in runs.items()}
     order = min(least["ϑ = 1.05"], least["ϑ = 1.1"]) < least["ϑ = 1"] < min(least["ϑ = 0.9"], least["ϑ = 0.95"])
     shown = ", ".join(f"{name}: {value:.4f}" for name, value in least.items())
     line = statement("least loss", "ϑ > 1 best, then 1, then ϑ < 1", shown, order)
-    return Finding((line,), grids("yuan-fig7", "Yuan et al., Fig. 7: SVM on Adult", runs))
+    return ExperimentResult((line,), grids("yuan-fig7", "Yuan et al., Fig. 7: SVM on Adult", runs))
 
 
-def fig8(bench: Bench) -> Finding:
+def fig8(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 8: the CNN on CIFAR-10 and Fashion-MNIST, by ϑ."""
-    lines: list[Line] = []
+    lines: list[PrintedLine] = []
     charts: list[Chart] = []
     for name, scene in CNN.items():
-        part = bench.on(NAMES[name])
+        part = runner.on(NAMES[name])
         grid, thetas = part.size((5, 10, 20, 30), (1, 2)), part.size((0.9, 0.95, 1.0, 1.05, 1.1), (0.95, 1.0, 1.05))
         runs = {f"ϑ = {t:g}": over(part, grid, t, scene=scene) for t in thetas}
         best = least_of(runs)
         shown = ", ".join(f"{theta}: {least_loss(row):.3f}" for theta, row in runs.items())
         lines.append(_learnt(f"{NAMES[name]}: least loss", "ϑ < 1", shown, best in ("ϑ = 0.9", "ϑ = 0.95"), runs))
         charts += grids(f"yuan-fig8-{name}", f"Yuan et al., Fig. 8: {NAMES[name]}", runs)
-    return Finding(tuple(lines), tuple(charts), short=bench.short(NAMES.values()))
+    return ExperimentResult(tuple(lines), tuple(charts), short=runner.short(NAMES.values()))
 
 
-def fig9(bench: Bench) -> Finding:
+def fig9(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 9: the SVM on Adult, by ε."""
-    grid, levels = bench.size((5, 10, 20, 30, 40, 50), (5, 20, 50)), (2.0, 5.0, 10.0, 20.0, 50.0)
-    runs = {f"ε = {e:g}": over(bench, grid, 1.05, e, SVM) for e in levels} | {"no noise": silent(bench, grid, SVM)}
+    grid, levels = runner.size((5, 10, 20, 30, 40, 50), (5, 20, 50)), (2.0, 5.0, 10.0, 20.0, 50.0)
+    runs = {f"ε = {e:g}": over(runner, grid, 1.05, e, SVM) for e in levels} | {"no noise": silent(runner, grid, SVM)}
     free = [found.last("loss")[0] for found in runs["no noise"].values()]
     best = [best_m(runs[f"ε = {e:g}"]) for e in levels]
     accurate = [max(found.last()[0] for found in runs[f"ε = {e:g}"].values()) for e in levels]
@@ -106,15 +117,15 @@ def fig9(bench: Bench) -> Finding:
         ),
         statement("with noise", "diverges", f"M*: {', '.join(map(str, best))}", max(best) < max(grid)),
     )
-    return Finding(lines, grids("yuan-fig9", "Yuan et al., Fig. 9: SVM on Adult", runs))
+    return ExperimentResult(lines, grids("yuan-fig9", "Yuan et al., Fig. 9: SVM on Adult", runs))
 
 
-def fig10(bench: Bench) -> Finding:
+def fig10(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 10: the CNN, by ε."""
-    lines: list[Line] = []
+    lines: list[PrintedLine] = []
     charts: list[Chart] = []
     for name, scene in CNN.items():
-        part = bench.on(NAMES[name])
+        part = runner.on(NAMES[name])
         grid, levels = part.size((5, 10, 20, 30), (5, 12)), part.size((5.0, 10.0, 20.0, 50.0), (5.0, 50.0))
         found = _levels(part, grid, levels, scene)
         noisy = {label: row for label, row in found.items() if label != "no noise"}
@@ -123,10 +134,10 @@ def fig10(bench: Bench) -> Finding:
             for line in (less_loss(found, levels), later_optima(found, levels))
         ]
         charts += grids(f"yuan-fig10-{name}", f"Yuan et al., Fig. 10: {NAMES[name]}", found)
-    return Finding(tuple(lines), tuple(charts), short=bench.short(NAMES.values()))
+    return ExperimentResult(tuple(lines), tuple(charts), short=runner.short(NAMES.values()))
 
 
-def table3(bench: Bench) -> Finding:
+def table3(runner: ExperimentRunner) -> ExperimentResult:
     """Table III: success of membership inference."""
     printed = {5: (0.581, 0.582, 0.573), 10: (0.599, 0.587, 0.583), 20: (0.607, 0.602, 0.596)}
     wanted = [
@@ -134,8 +145,8 @@ def table3(bench: Bench) -> Finding:
         for epsilon, row in printed.items()
         for theta, value in zip((0.95, 1.0, 1.05), row, strict=True)
     ]
-    free = _attacked(bench, [*MLP, "mechanism.name=fedavg", UNBOUND, "run.rounds=30"])
-    found = [_attacked(bench, geometric(theta, 30, epsilon)) for epsilon, theta, _ in wanted]
+    free = _attacked(runner, [*MLP, "mechanism.name=fedavg", UNBOUND, "run.rounds=30"])
+    found = [_attacked(runner, geometric(theta, 30, epsilon)) for epsilon, theta, _ in wanted]
     lines = [
         number(
             f"ε = {epsilon}, ϑ = {theta:g}", value, one["success_rate"], 3, 0.02, SILENT, one["success_stddev"] or 0.0
@@ -162,30 +173,49 @@ def table3(bench: Bench) -> Finding:
         f"LiRA finds at most {best:.2%} of the members at 0.1 % false alarms.",
         f"LiRA's area under the curve, where 0.5 is guessing, by ε and ϑ: {'; '.join(areas)}.",
     )
-    return Finding(tuple(lines), (chart,), remarks)
+    return ExperimentResult(tuple(lines), (chart,), remarks)
 
 
-def _attacked(bench: Bench, settings: Sequence[str]) -> dict[str, Any]:
+def table3_overfitting(runner: ExperimentRunner) -> ExperimentResult:
+    """Table III's question where something can be inferred: a declared network that remembers its records."""
+    free = _attacked(runner, [*REMEMBERS, "mechanism.name=fedavg", UNBOUND, "run.rounds=30"])
+    found = {e: _attacked(runner, geometric(1.05, 30, e, REMEMBERS)) for e in (5.0, 10.0, 20.0)}
+    alone = free["success_rate"]
+    lines = [statement("no DP", "members can be told (0.993)", f"{alone:.3f}", alone > 0.6, NOT_YET)]
+    for epsilon, one in found.items():
+        rate = one["success_rate"]
+        lines.append(
+            statement(f"ε = {epsilon:g}, ϑ = 1.05", "falls below 0.6", f"{rate:.3f}", rate < min(0.6, alone), NO_FALL)
+        )
+    lines = [replace(line, why="") if line.status == "equal" else line for line in lines]
+    areas = ", ".join(f"ε = {epsilon:g}: {one['lira']['area']:.3f}" for epsilon, one in found.items())
+    remark = f"LiRA's area under the curve, where 0.5 is guessing: no DP {free['lira']['area']:.3f}, {areas}."
+    return ExperimentResult(tuple(lines), (), (remark,))
+
+
+def _attacked(runner: ExperimentRunner, settings: Sequence[str]) -> dict[str, Any]:
     """Returns how members are told from others (`audit.membership`), found once for each recipe and kept."""
     recipe = recipe_of(settings)
-    shadows, trials = bench.size((25, 50), (3, 2))
-    name = f"{recipes.dump(recipe)}/{shadows}/{trials}"
-    path = bench.folder / f"membership-{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}.json"
+    shadows, trials = runner.size((25, 50), (3, 2))
+    name = f"{recipe.to_toml()}/{shadows}/{trials}"
+    path = runner.folder / f"membership-{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}.json"
     if not path.exists():
         federation = load(recipe)
 
         def told(done: int) -> None:
-            bench.watcher(done, shadows + trials)
+            runner.watcher(done, shadows + trials)
 
         every = len(federation.train_y)
         found = infer(recipe, federation, shadows, trials, every, recipe.run.rounds, recipe.run.seed, told)
-        bench.folder.mkdir(parents=True, exist_ok=True)
+        runner.folder.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(found.to_json()))
     kept: dict[str, Any] = json.loads(path.read_text())
     return kept
 
 
-def _learnt(quantity: str, printed: str, ours: str, holds: bool, runs: Mapping[str, Mapping[int, Runs]]) -> Line:
+def _learnt(
+    quantity: str, printed: str, ours: str, holds: bool, runs: Mapping[str, Mapping[int, SeedRuns]]
+) -> PrintedLine:
     """Judges a statement about networks, which means nothing where none has learnt anything: then it differs.
 
     It is not called impossible, since a network of other sizes, which are not stated, may begin within C.
@@ -196,10 +226,10 @@ def _learnt(quantity: str, printed: str, ours: str, holds: bool, runs: Mapping[s
 
 
 def _levels(
-    bench: Bench, grid: Sequence[int], levels: Sequence[float], scene: Sequence[str]
-) -> dict[str, dict[int, Runs]]:
-    runs = {f"ε = {e:g}": over(bench, grid, 1.05, e, scene) for e in levels}
-    return runs | {"no noise": silent(bench, grid, scene)}
+    runner: ExperimentRunner, grid: Sequence[int], levels: Sequence[float], scene: Sequence[str]
+) -> dict[str, dict[int, SeedRuns]]:
+    runs = {f"ε = {e:g}": over(runner, grid, 1.05, e, scene) for e in levels}
+    return runs | {"no noise": silent(runner, grid, scene)}
 
 
 FEW = "The levels are not stated: ε = 5, 10, 20, 50."
@@ -233,6 +263,17 @@ EXPERIMENTS = (
         table3,
         choices=SHADOWS,
         shorter="3 shadow models, 2 trials",
+        whole="25 shadow models, 50 trials",
+    ),
+    Experiment(
+        "yuan-table3-overfitting",
+        YUAN,
+        "Table III, §V-B-4",
+        "Membership inference where there is something to infer",
+        table3_overfitting,
+        choices=(*DECLARED, *SHADOWS[2:4]),
+        shorter="3 shadow models, 2 trials",
+        takes="1.5 hours",
         whole="25 shadow models, 50 trials",
     ),
 )

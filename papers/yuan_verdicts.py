@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from papers.bench import Runs
-from papers.line import Line, number, statement
+from papers.experiment_runner import SeedRuns
+from papers.printed_line import PrintedLine, ahead_by, number, statement
 
 DOUBT = "the learning rate is not stated, and decides after how many rounds noise outweighs what is still learnt"
 
 
-def best_count(name: str, printed: int, runs: Mapping[int, Runs]) -> Line:
+def best_count(name: str, printed: int, runs: Mapping[int, SeedRuns]) -> PrintedLine:
     """Judges the M of the least loss; one step of the grid counts as close."""
     best, grid = best_m(runs), sorted(runs)
     near = max(abs(b - a) for a, b in pairwise(grid) if printed in (a, b))
@@ -19,56 +19,56 @@ def best_count(name: str, printed: int, runs: Mapping[int, Runs]) -> Line:
     return number(f"M*, {name}", printed, best, 0, near, tried if abs(best - printed) <= near else f"{tried}; {DOUBT}")
 
 
-def least_loss(row: Mapping[int, Runs]) -> float:
+def least_loss(row: Mapping[int, SeedRuns]) -> float:
     """Returns the least loss over M."""
     return min(found.last("loss")[0] for found in row.values())
 
 
-def least_of(runs: Mapping[str, Mapping[int, Runs]]) -> str:
+def least_of(runs: Mapping[str, Mapping[int, SeedRuns]]) -> str:
     """Returns whose least loss over M is the least."""
     return min(runs, key=lambda name: least_loss(runs[name]))
 
 
-def less_loss(runs: Mapping[str, Mapping[int, Runs]], levels: Sequence[float]) -> Line:
+def less_loss(runs: Mapping[str, Mapping[int, SeedRuns]], levels: Sequence[float]) -> PrintedLine:
     """Judges whether loss falls as ε rises."""
     falling = [least_loss(runs[f"ε = {e:g}"]) for e in levels]
     told = ", ".join(f"{e:g}: {x:.3f}" for e, x in zip(levels, falling, strict=True))
     return statement("least loss as ε rises", "decreases", told, falling == sorted(falling, reverse=True))
 
 
-def near_silence(runs: Mapping[str, Mapping[int, Runs]], levels: Sequence[float], from_: float) -> Line:
+def near_silence(runs: Mapping[str, Mapping[int, SeedRuns]], levels: Sequence[float], from_: float) -> PrintedLine:
     """Judges whether loss approaches that without noise, from some ε on."""
     gap = max(least_loss(runs[f"ε = {e:g}"]) for e in levels if e >= from_) - least_loss(runs["no noise"])
     told = "approaches no noise (0.1 counts as that)"
     return statement(f"ε ≥ {from_:g}", told, f"{gap:+.3f} of loss", gap < 0.1)
 
 
-def later_optima(runs: Mapping[str, Mapping[int, Runs]], levels: Sequence[float]) -> Line:
+def later_optima(runs: Mapping[str, Mapping[int, SeedRuns]], levels: Sequence[float]) -> PrintedLine:
     """Judges whether M* grows with ε."""
     best = [best_m(runs[f"ε = {e:g}"]) for e in levels]
     return statement("M* as ε rises", "in general increases", ", ".join(map(str, best)), best[-1] >= best[0])
 
 
-def best_m(row: Mapping[int, Runs], field: str = "loss") -> int:
+def best_m(row: Mapping[int, SeedRuns], field: str = "loss") -> int:
     """Returns the M of the least loss, or of the best accuracy."""
     sign = 1 if field == "loss" else -1
     return min(row, key=lambda m: sign * row[m].last(field)[0])
 
 
-def behind(laplace: Runs, others: Sequence[Runs]) -> Line:
+def behind(laplace: SeedRuns, others: Sequence[SeedRuns]) -> PrintedLine:
     """Judges whether the Laplace mechanism is worse than all others, at M = 30."""
-    last, worst = laplace.last()[0], min(found.last()[0] for found in others)
-    shown = f"{100 * last:.1f} % against {100 * worst:.1f} % and more"
-    return statement("Laplace, M = 30", "worse than all of them", shown, last < worst)
+    worst = min(others, key=lambda found: found.last()[0])
+    shown = f"{100 * laplace.last()[0]:.1f} % against {100 * worst.last()[0]:.1f} % and more"
+    return ahead_by("Laplace, M = 30", "worse than all of them", shown, *worst.lead(laplace))
 
 
-def earlier(what: str, found: Sequence[int]) -> Line:
+def earlier(what: str, found: Sequence[int]) -> PrintedLine:
     """Judges whether the best aggregation comes sooner as ϑ rises."""
     quantity, shown = f"aggregation of the {what}, ϑ = 0.9 … 1.1", ", ".join(map(str, found))
     return statement(quantity, "generally declines as ϑ rises", shown, found[-1] < found[0] and found[-1] == min(found))
 
 
-def accuracies(runs: Mapping[str, Mapping[int, Runs]]) -> list[Line]:
+def accuracies(runs: Mapping[str, Mapping[int, SeedRuns]]) -> list[PrintedLine]:
     """Judges what is said of Fig. 3(b): where accuracy is best, what a greater M costs, and which ϑ is ahead."""
     where = {name: (best_m(row), best_m(row, "accuracy")) for name, row in runs.items()}
     best = {name: row[where[name][1]].last()[0] for name, row in runs.items()}

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 import typer
 from click.testing import Result
-from papers.bench import Bench
 from papers.catalogue import EXPERIMENTS
-from papers.line import statement
-from papers.record import Record
+from papers.experiment_runner import ExperimentRunner
+from papers.nothing_to_run import NOTHING_TO_RUN
+from papers.printed_line import statement
+from papers.record import ExperimentRecord
 from typer.testing import CliRunner
 
-from papers import document, record
+from papers import pages, record
 from sordino.cli.reproduce import reproduce
 from sordino.errors import RecipeError, SordinoError
 
@@ -29,15 +31,21 @@ def test_printed_and_ours_come_out_with_a_verdict_and_a_page(tmp_path: Path) -> 
     out, docs = tmp_path / "out", tmp_path / "docs"
     told = json.loads(invoke("baek-table2", "--out", str(out), "--docs", str(docs), "--json").stdout)
     assert [row["id"] for row in told] == ["baek-table2"]
-    page = (docs / "reproduction.md").read_text()
+    page = (docs / "papers" / "baek.md").read_text()
     assert "| ε after 1,000 rounds, 10% dropout | 2.855 | 2.855 | equal |  |" in page
     assert (docs / "img" / "reproduction" / "baek-table2.svg").exists()
-    assert "(img/reproduction/baek-table2.svg)" in page
-    assert "Not run for this page: `baek-fig1`" in page
+    assert '<img src="../img/reproduction/baek-table2.svg"' in page
+    assert "| baek-fig1 | Fig. 1, §VI-A-1 | Effect of DP noise on MNIST | not yet |" in page
+    summary = (docs / "papers" / "README.md").read_text()
+    assert "[baek-fig1](baek.md) | nothing |" in summary and "baek-table2](" not in summary
+    assert (tmp_path / "papers" / "records" / "baek-table2.json").exists()
 
 
-def test_every_id_is_listed() -> None:
-    assert [row["id"] for row in json.loads(invoke("--list", "--json").stdout)] == list(EXPERIMENTS)
+def test_every_id_is_listed_and_every_numbered_item_without_one() -> None:
+    rows = json.loads(invoke("--list", "--json").stdout)
+    assert [row["id"] for row in rows if row["id"]] == list(EXPERIMENTS)
+    without = {(row["paper"], row["place"]) for row in rows if not row["id"]}
+    assert without == {(item.paper.authors, item.place) for item in NOTHING_TO_RUN}
 
 
 @pytest.mark.parametrize(
@@ -57,12 +65,12 @@ def test_what_cannot_be_meant_is_refused(arguments: list[str], sentence: str) ->
 
 
 def test_runs_are_played_once_and_shared_between_figures(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, quick=True, seeds=2)
-    first = bench.play({"a": SMALL, "the same": SMALL})
+    runner = ExperimentRunner(tmp_path, quick=True, seeds=2)
+    first = runner.play({"a": SMALL, "the same": SMALL})
     assert first["a"].views[0].path == first["the same"].views[0].path
     assert len(list(tmp_path.iterdir())) == 2
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/metrics.jsonl")}
-    again = bench.play({"a": SMALL})["a"]
+    again = runner.play({"a": SMALL})["a"]
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/metrics.jsonl")} == before
     finals = [view.rounds[-1]["accuracy"] for view in again.views]
     assert again.last()[0] == pytest.approx(sum(finals) / 2)
@@ -71,52 +79,68 @@ def test_runs_are_played_once_and_shared_between_figures(tmp_path: Path) -> None
 
 def test_a_run_that_cannot_be_played_says_why(tmp_path: Path) -> None:
     with pytest.raises(SordinoError, match=r"select\.size is 90"):
-        Bench(tmp_path, quick=True).play({"a": [*SMALL, "select.kind=fixed", "select.size=90"]})
+        ExperimentRunner(tmp_path, quick=True).play({"a": [*SMALL, "select.kind=fixed", "select.size=90"]})
 
 
 def a_record(
     scale: str = "quick", pictures: tuple[tuple[str, str], ...] = (), ours: str = "d", short: tuple[str, ...] = ()
-) -> Record:
-    return Record("baek-fig1", scale, 1, 1.5, "0", (statement("a", "b|c", ours, True),), ("e",), pictures, short)
+) -> ExperimentRecord:
+    return ExperimentRecord(
+        "baek-fig1", scale, 1, 1.5, "0", (statement("a", "b|c", ours, True),), ("e",), pictures, short
+    )
 
 
 def test_records_come_back_as_they_were(tmp_path: Path) -> None:
     found = a_record()
     record.write(tmp_path, found)
     assert record.kept(tmp_path, EXPERIMENTS) == {"baek-fig1": found}
-    page = document.write(tmp_path, {"baek-fig1": found}, EXPERIMENTS, tmp_path).read_text()
-    assert r"| a | b\|c | d | equal |  |" in page and "Chosen where the paper is silent" in page
-    assert (
-        "| Baek, Kim, Nam, Park (2021) | 1 | 1 | 0 | 0 | 0 | 0 |" in page
-        and "Quick: one seed, 4 of 100 rounds." in page
-    )
+    told = pages.pages({"baek-fig1": found}, EXPERIMENTS)
+    assert r"| a | b\|c | d | equal |  |" in told["baek.md"] and "Chosen where the paper is silent" in told["baek.md"]
+    assert "Quick: one seed, 4 of 100 rounds." in told["baek.md"]
+    row = next(line for line in told["README.md"].splitlines() if line.startswith("| [Baek, Kim"))
+    assert row.endswith("| 1 | 0 | 0 | 0 | 0 | 0 |")
 
 
-def test_a_full_record_says_which_data_were_left_quick(tmp_path: Path) -> None:
-    record.write(tmp_path, a_record("full", short=("CIFAR-10",)))
-    page = document.page(list(record.kept(tmp_path, EXPERIMENTS).values()), EXPERIMENTS)
+def test_a_full_record_says_which_data_were_left_quick() -> None:
+    page = pages.pages({"baek-fig1": a_record("full", short=("CIFAR-10",))}, EXPERIMENTS)["baek.md"]
     assert "Full: one seed; quick on CIFAR-10: one seed, 4 of 100 rounds." in page
 
 
-def test_a_page_keeps_what_was_found_before_and_a_quick_run_replaces_no_full_one(tmp_path: Path) -> None:
+def test_pages_keep_what_was_found_before_and_a_quick_run_replaces_no_full_one(tmp_path: Path) -> None:
     docs, images = tmp_path / "docs", tmp_path / "docs" / "img" / "reproduction"
     for key in ("old", "new"):
         (tmp_path / f"{key}.svg").write_text(key)
-    document.write(docs, {"baek-fig1": a_record(pictures=(("old", "t"),))}, EXPERIMENTS, tmp_path)
-    document.write(docs, {"baek-fig1": a_record("full", (("new", "t"),), "ours")}, EXPERIMENTS, tmp_path)
+    pages.write(docs, {"baek-fig1": a_record(pictures=(("old", "t"),))}, EXPERIMENTS, tmp_path)
+    pages.write(docs, {"baek-fig1": a_record("full", (("new", "t"),), "ours")}, EXPERIMENTS, tmp_path)
     assert [path.name for path in images.iterdir()] == ["new.svg"]
-    page = document.write(docs, {"baek-fig1": a_record()}, EXPERIMENTS, tmp_path).read_text()
+    pages.write(docs, {"baek-fig1": a_record()}, EXPERIMENTS, tmp_path)
+    page = (docs / "papers" / "baek.md").read_text()
     assert "| ours |" in page and "Full: one seed." in page
-    assert document.write(docs, {}, EXPERIMENTS, tmp_path).read_text() == page
+    pages.write(docs, {}, EXPERIMENTS, tmp_path)
+    assert (docs / "papers" / "baek.md").read_text() == page
 
 
-def test_the_page_of_the_five_papers_is_that_of_its_records() -> None:
-    docs = Path(__file__).parents[2] / "docs"
-    records = record.kept(docs / "reproduction", EXPERIMENTS)
-    assert list(records) == list(EXPERIMENTS)
-    assert document.page(list(records.values()), EXPERIMENTS) == (docs / "reproduction.md").read_text(encoding="utf-8")
+def test_the_pages_of_the_five_papers_are_those_of_their_records() -> None:
+    root = Path(__file__).parents[2]
+    records = record.kept(root / "papers" / "records", EXPERIMENTS)
+    assert {path.stem for path in (root / "papers" / "records").iterdir()} == set(records)
+    told = pages.pages(records, EXPERIMENTS)
+    there = {path.name: path.read_text(encoding="utf-8") for path in (root / "docs" / "papers").iterdir()}
+    assert there == told
     shown = {f"{key}.svg" for one in records.values() for key, _ in one.pictures}
-    assert shown == {path.name for path in (docs / "img" / "reproduction").iterdir()}
+    assert shown == {path.name for path in (root / "docs" / "img" / "reproduction").iterdir()}
+
+
+def test_links_of_the_pages_lead_somewhere() -> None:
+    folder = Path(__file__).parents[2] / "docs" / "papers"
+    for path in folder.iterdir():
+        text = path.read_text(encoding="utf-8")
+        for target in re.findall(r"\]\(([^)]+)\)|src=\"([^\"]+)\"", text):
+            link, _, anchor = next(filter(None, target)).partition("#")
+            there = (folder / link).resolve() if link else path
+            assert there.exists(), link
+            if anchor:
+                assert f"### {anchor}\n" in there.read_text(encoding="utf-8"), (path.name, anchor)
 
 
 def test_what_differs_has_a_reason_and_says_what_a_quick_run_leaves_out() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from papers.bench import Bench
+from papers.experiment_runner import ExperimentRunner
 
 from papers import yuan_others
 
@@ -13,10 +13,10 @@ SMALL = ["mechanism.name=fedavg", "data.name=digits", "partition.clients=4", "mo
 
 
 def test_a_finding_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(tmp_path / "runs", quick=True)
-    found = yuan_others._attacked(bench, SMALL)
+    runner = ExperimentRunner(tmp_path / "runs", quick=True)
+    found = yuan_others._attacked(runner, SMALL)
     assert (found["shadow_models"], found["trials"]) == (3, 2)
     assert 0.4 < found["success_rate"] < 0.75
     monkeypatch.delattr(yuan_others, "infer")
-    assert yuan_others._attacked(bench, SMALL) == found
+    assert yuan_others._attacked(runner, SMALL) == found
     assert len(list((tmp_path / "runs").iterdir())) == 1

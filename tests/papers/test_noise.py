@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from papers.bench import Bench, Runs, recipe_of
+from papers.experiment_runner import ExperimentRunner, SeedRuns, recipe_of
 from papers.fed_cad_verdicts import beats, by_thirds, gained, level, stated
 from papers.noise import norm_told, piled_up
 from papers.xue_scene import CIFAR, MNIST, READINGS, beyond, client, drowned, ours
@@ -17,13 +17,13 @@ from sordino.account.accountants.published import fed_cad_schedule
 from sordino.report.reading import RunView
 
 
-def ended(accuracy: float, settings: Sequence[str]) -> Runs:
+def ended(accuracy: float, settings: Sequence[str]) -> SeedRuns:
     """Returns a run that ended with some accuracy."""
-    return Runs((RunView(Path("ended"), recipe_of(settings), {}, ({"round": 1, "accuracy": accuracy},), ()),))
+    return SeedRuns((RunView(Path("ended"), recipe_of(settings), {}, ({"round": 1, "accuracy": accuracy},), ()),))
 
 
 def test_the_norm_of_the_noise_follows_the_recipe() -> None:
-    plan = fed_cad._three("mnist", 0.3, Bench(Path(), quick=False))["Fed-LDP"]
+    plan = fed_cad.three("mnist", 0.3, ExperimentRunner(Path(), quick=False))["Fed-LDP"]
     assert norm_told(recipe_of(plan)) == (
         "noise of σ·C = 0.3 on each of 21,840 weights has norm 44.3, the average of 10 messages still 14.0, and an "
         "update has norm 1 at most"
@@ -34,12 +34,16 @@ def test_the_norm_of_the_noise_follows_the_recipe() -> None:
 
 
 def test_at_chance_fed_cad_differs_for_a_computed_reason() -> None:
-    plan = fed_cad._three("mnist", 0.3, Bench(Path(), quick=False))["Fed-LDP"]
+    plan = fed_cad.three("mnist", 0.3, ExperimentRunner(Path(), quick=False))["Fed-LDP"]
     low, high = ended(0.1, plan), ended(0.4, plan)
-    for line in (level("a", 0.847, low), gained("b", 0.02, low, 0.09), stated("c", "d", "e", True, {"f": low})):
+    for line in (
+        level("a", 0.847, low),
+        gained("b", 0.02, low, ended(0.09, plan)),
+        stated("c", "d", "e", True, {"f": low}),
+    ):
         assert (line.status, line.why) == ("differs", f"ends at chance: {norm_told(recipe_of(plan))}")
     assert stated("c", "d", "e", True, {"f": high}).status == "equal"
-    assert gained("b", 0.02, high, 0.38).status == "equal"
+    assert gained("b", 0.02, high, ended(0.38, plan)).status == "equal"
 
 
 @pytest.mark.parametrize(("difference", "messages"), [(0.3, 2), (0.5, 8), (0.7, 30), (1.0, 5), (0.5, 1)])
@@ -54,9 +58,9 @@ def test_noise_that_is_reused_piles_up_as_its_covariance_says(difference: float,
 
 
 def test_the_course_is_told_by_thirds_where_something_was_learnt() -> None:
-    def course(*path: float) -> Runs:
+    def course(*path: float) -> SeedRuns:
         rounds = tuple({"round": round_, "accuracy": value} for round_, value in enumerate(path, 1))
-        return Runs((RunView(Path("played"), recipe_of([]), {}, rounds, ()),))
+        return SeedRuns((RunView(Path("played"), recipe_of([]), {}, rounds, ()),))
 
     told = by_thirds("here", {"a": course(0.1, 0.3, 0.4, 0.6, 0.5, 0.7), "b": course(*[0.1] * 6)})
     assert told == [
@@ -67,14 +71,14 @@ def test_the_course_is_told_by_thirds_where_something_was_learnt() -> None:
 
 
 def test_fed_cad_behind_fed_ldp_is_explained_by_noise_that_adds_up() -> None:
-    plans = fed_cad._three("mnist", 0.3, Bench(Path(), quick=False))
+    plans = fed_cad.three("mnist", 0.3, ExperimentRunner(Path(), quick=False))
     ends = dict(zip(plans, (0.52, 0.45, 0.48), strict=True))
     line = beats("a", {name: ended(ends[name], [*plan, "select.size=50"]) for name, plan in plans.items()})
     assert line.status == "differs" and "15 messages" in line.why and "2.08 times" in line.why
     assert beats("a", {name: ended(1 - ends[name], plan) for name, plan in plans.items()}).why == ""
 
 
-def scene(data: list[str], sigma0: float, batch: int, *changed: str, accuracy: float = 0.1) -> dict[str, Runs]:
+def scene(data: list[str], sigma0: float, batch: int, *changed: str, accuracy: float = 0.1) -> dict[str, SeedRuns]:
     """Returns both readings of Xue et al.'s noise, ended with some accuracy."""
     return {
         name: ended(accuracy, [*data, *client("rmsprop", 16), *ours(sigma0, name, batch), *changed])

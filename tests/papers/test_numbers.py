@@ -6,14 +6,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from papers.bench import Bench
 from papers.catalogue import EXPERIMENTS
+from papers.experiment_runner import ExperimentRunner
 
 from papers import baek_accounting, fed_cad, xue, yuan
 
 
 def test_table_2_of_baek_is_equal_but_for_one_last_digit(tmp_path: Path) -> None:
-    lines = EXPERIMENTS["baek-table2"].find(Bench(tmp_path, quick=True)).lines
+    lines = EXPERIMENTS["baek-table2"].find(ExperimentRunner(tmp_path, quick=True)).lines
     assert len(lines) == 29
     assert [(line.quantity, line.ours) for line in lines if line.status != "equal"] == [
         ("ε after 100,000 rounds, 0% dropout", "28.553"),

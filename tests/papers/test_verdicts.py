@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from papers.a_dpfl import COMMON, DATA, _holding, falling
 from papers.baek import little_lost, only_large
-from papers.bench import recipe_of
+from papers.experiment_runner import recipe_of
 from papers.fed_cad import course, for_large_sigma
 from papers.noise import drowned_told
 from papers.xue import ahead

@@ -14,11 +14,12 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from papers.record import Record
+    from papers.record import ExperimentRecord
 
 _STYLES = {
     "equal": "green",
     "close": "green",
+    "undecided": "cyan",
     "differs": "yellow",
     "not reproducible as printed": "red",
     "not run": "dim",
@@ -27,7 +28,7 @@ _STYLES = {
 
 def reproduce(
     ids: Annotated[list[str] | None, typer.Argument(help="tables and figures by id, or the beginning of one")] = None,
-    list_: Annotated[bool, typer.Option("--list", help="list every id")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="list every table, figure and numbered claim")] = False,
     everything: Annotated[bool, typer.Option("--all", help="every id")] = False,
     exact: Annotated[bool, typer.Option("--exact", help="every id that needs no training")] = False,
     quick: Annotated[
@@ -42,7 +43,7 @@ def reproduce(
         "reproduction"
     ),
     docs: Annotated[
-        Path | None, typer.Option(help="also bring reproduction.md and its records in this folder up to date")
+        Path | None, typer.Option(help="also bring the records and the pages of papers/ in this folder up to date")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON list on stdout")] = False,
 ) -> None:
@@ -56,10 +57,10 @@ def reproduce(
 
     _check(ids or [], list_, everything, exact, quick_cifar and quick)
     require_papers()
-    from papers.bench import Bench
     from papers.catalogue import EXPERIMENTS
+    from papers.experiment_runner import ExperimentRunner
 
-    from papers import document, record
+    from papers import pages, record
 
     if list_:
         _list(as_json)
@@ -71,15 +72,15 @@ def reproduce(
     console, found, failed = Console(stderr=True, soft_wrap=True, highlight=False), [], {}
     for id_ in wanted:
         with going_on("the same command"), Bar(quiet=as_json) as progress:
-            bench = Bench(out / "runs", quick, jobs, seeds, progress.show, quick_cifar)
+            runner = ExperimentRunner(out / "runs", quick, jobs, seeds, progress.show, quick_cifar)
             try:
-                found.append(record.run(EXPERIMENTS[id_], bench, out))
+                found.append(record.run(EXPERIMENTS[id_], runner, out))
             except SordinoError as error:
                 failed[id_] = str(error)
         if not as_json and id_ not in failed:
             _show(found[-1])
     if docs is not None:
-        path = document.write(docs, record.kept(out, EXPERIMENTS), EXPERIMENTS, out / "pictures")
+        path = pages.write(docs, record.kept(out, EXPERIMENTS), EXPERIMENTS, out / "pictures")
         console.print(f"[bold]{path}[/]")
     if as_json:
         print(json.dumps([one.to_json() for one in found], ensure_ascii=False))
@@ -118,10 +119,15 @@ def _wanted(ids: Sequence[str], everything: bool, exact: bool, none_is_fine: boo
 
 def _list(as_json: bool) -> None:
     from papers.catalogue import EXPERIMENTS
+    from papers.nothing_to_run import NOTHING_TO_RUN
 
     rows = [
         {"id": e.id, "paper": e.paper.authors, "place": e.place, "title": e.title, "kind": e.kind}
         for e in EXPERIMENTS.values()
+    ]
+    rows += [
+        {"id": "", "paper": item.paper.authors, "place": item.place, "title": item.why, "kind": "nothing to run"}
+        for item in NOTHING_TO_RUN
     ]
     if as_json:
         print(json.dumps(rows, ensure_ascii=False, indent=2))
@@ -132,8 +138,8 @@ def _list(as_json: bool) -> None:
     Console(width=max(Console().width, 110)).print(table)
 
 
-def _show(record: Record) -> None:
-    from papers.line import footnoted
+def _show(record: ExperimentRecord) -> None:
+    from papers.printed_line import footnoted
 
     table = Table("quantity", "printed", "ours", "status", box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
     took = "" if record.seconds is None else f", {record.seconds:.0f} s"

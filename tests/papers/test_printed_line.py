@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from papers.line import accuracy, footnoted, impossible, left_out, number, points, statement
+from papers.printed_line import accuracy, ahead_by, footnoted, impossible, left_out, number, points, statement
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,26 @@ def test_a_long_reason_of_several_lines_is_said_once_below_them() -> None:
     lines, notes = footnoted([statement("a", "b", "c", False, why) for why in whys])
     assert [line.why for line in lines] == ["(1)", "short", own, "(1)", "short", ""]
     assert notes == [f"(1) {long}"]
+
+
+@pytest.mark.parametrize(
+    ("ours", "spread", "status"),
+    [
+        (0.80, 0.0, "differs"),  # one seed has no spread
+        (0.80, 0.06, "differs"),
+        (0.80, 0.08, "close"),
+        (0.50, 0.25, "undecided"),  # within a spread that says nothing
+        (0.30, 0.25, "differs"),
+    ],
+)
+def test_what_differs_lies_outside_the_spread_of_seeds(ours: float, spread: float, status: str) -> None:
+    assert accuracy("z = 1", 0.95, ours, spread).status == status
+    assert points("gain", 0.95, ours, spread=spread).status == status
+
+
+@pytest.mark.parametrize(
+    ("lead", "spread", "status"),
+    [(0.01, 0.5, "equal"), (-0.01, 0.006, "undecided"), (-0.01, 0.004, "differs"), (-0.01, 0.0, "differs")],
+)
+def test_a_lead_is_denied_only_by_more_than_the_spread(lead: float, spread: float, status: str) -> None:
+    assert ahead_by("order", "a > b", "…", lead, spread).status == status

@@ -1,4 +1,4 @@
-"""Where experiments are run: full or quick, every run kept by the digest of its recipe and played once."""
+"""Plays the runs of an experiment, full or quick; each is kept by the digest of its recipe and played once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from safetensors.numpy import load_file
 
 from sordino import recipe as recipes
-from sordino.compare.playing import Watcher, play_all
+from sordino.charts import ChartKind, Rule, Series
+from sordino.compare.playing import ContestWatcher, play_all
 from sordino.errors import SordinoError
 from sordino.recipe import Recipe
-from sordino.report.chart import Kind, Rule, Series
 from sordino.report.reading import RunView, read
 
 T = TypeVar("T")
@@ -27,7 +28,7 @@ BY_CHANCE = Rule(0.1, "chance", 7, below=True)
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class ExperimentRun:
     """One run of an experiment."""
 
     recipe: Recipe
@@ -35,7 +36,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Runs:
+class SeedRuns:
     """The same recipe with different seeds."""
 
     views: tuple[RunView, ...]
@@ -51,9 +52,24 @@ class Runs:
             [pick(_known(line[field]) for line in view.rounds if line.get(field) is not None) for view in self.views]
         )
 
-    def until(self, round_: int) -> Runs:
+    def reach(self, field: str = "accuracy") -> tuple[float, float]:
+        """Returns the least and the greatest over seeds of the last value of a metric."""
+        values = [_known(view.last(field)) for view in self.views]
+        return min(values), max(values)
+
+    def lead(self, other: SeedRuns, field: str = "accuracy") -> tuple[float, float]:
+        """Returns how far this one ends above another, over the seeds that both have: mean and standard deviation."""
+        pairs = zip(self.views, other.views, strict=False)
+        return _spread([_known(mine.last(field)) - _known(theirs.last(field)) for mine, theirs in pairs])
+
+    def last_model(self, seed: int) -> list[np.ndarray]:
+        """Returns the weights of the last model of a seed's run, layer by layer, in the order of their names."""
+        path = next(self.views[seed].path.rglob("model.safetensors"))
+        return [tensor.astype(np.float64) for _, tensor in sorted(load_file(path).items())]
+
+    def until(self, round_: int) -> SeedRuns:
         """Returns the runs as they stood after some round: where noise is not planned for the end, a run so long."""
-        return Runs(tuple(replace(view, rounds=view.rounds[:round_]) for view in self.views))
+        return SeedRuns(tuple(replace(view, rounds=view.rounds[:round_]) for view in self.views))
 
     def rounds(self) -> float:
         """Returns the mean number of rounds that were played."""
@@ -67,24 +83,26 @@ class Runs:
         mean, std = table.mean(0), table.std(0)
         low, high = ([float(x) for x in edge] for edge in (mean - std, mean + std))
         edges = (low, high) if len(paths) > 1 else (None, None)
-        kind: Kind = "both" if len(rounds) <= _FEW else "line"
+        kind: ChartKind = "both" if len(rounds) <= _FEW else "line"
         return Series(label, rounds, [float(x) for x in mean], kind, color, dashed, *edges)
 
 
 @dataclass(frozen=True)
-class Bench:
+class ExperimentRunner:
     """How big an experiment is run, and where its runs are kept."""
 
     folder: Path
     quick: bool
     jobs: int = 1
     seeds: int | None = None
-    watcher: Watcher = lambda done, total: None
+    watcher: ContestWatcher = lambda done, total: None
     quick_cifar: bool = False
     """Whether CIFAR-10 stays quick where the other data sets are full."""
+    usual_seeds: int = 3
+    """How many seeds the full form has where nobody asks for another number."""
 
-    def on(self, data: str) -> Bench:
-        """Returns the bench for a data set, by its usual name: quick if this one is, or if that data is to stay so."""
+    def on(self, data: str) -> ExperimentRunner:
+        """Returns the runner for a data set, by its usual name: quick if this one is, or if that is to stay so."""
         return replace(self, quick=self.quick or (self.quick_cifar and data == "CIFAR-10"))
 
     def short(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -98,9 +116,9 @@ class Bench:
     @property
     def repeats(self) -> int:
         """How many seeds each run has."""
-        return self.seeds or self.size(3, 1)
+        return self.seeds or self.size(self.usual_seeds, 1)
 
-    def play(self, plans: Mapping[str, Sequence[str]]) -> dict[str, Runs]:
+    def play(self, plans: Mapping[str, Sequence[str]]) -> dict[str, SeedRuns]:
         """Plays recipes, each given by its settings, and returns their runs by name.
 
         Args:
@@ -114,12 +132,12 @@ class Bench:
         failed = play_all(list(once.values()), self.jobs, self.watcher)
         if failed:
             raise SordinoError(next(iter(failed.values())))
-        return {name: Runs(tuple(read(job.folder) for job in group)) for name, group in jobs.items()}
+        return {name: SeedRuns(tuple(read(job.folder) for job in group)) for name, group in jobs.items()}
 
-    def _job(self, settings: Sequence[str], seed: int) -> Job:
+    def _job(self, settings: Sequence[str], seed: int) -> ExperimentRun:
         recipe = recipe_of([*settings, f"run.seed={seed}"])
-        digest = hashlib.blake2b(recipes.dump(recipe).encode(), digest_size=8).hexdigest()
-        return Job(recipe, self.folder / f"{recipe.mechanism.name}-{digest}")
+        digest = hashlib.blake2b(recipe.to_toml().encode(), digest_size=8).hexdigest()
+        return ExperimentRun(recipe, self.folder / f"{recipe.mechanism.name}-{digest}")
 
 
 def printed_rules(values: Mapping[int, float]) -> tuple[Rule, ...]:
@@ -133,7 +151,7 @@ def recipe_of(settings: Sequence[str]) -> Recipe:
     tree: dict[str, Any] = {}
     for setting in settings:
         recipes.put(tree, setting)
-    return recipes.validate(tree)
+    return Recipe.from_dict(tree)
 
 
 def _known(value: float | None) -> float:

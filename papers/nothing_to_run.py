@@ -1,0 +1,39 @@
+"""Numbered tables, figures and claims of the papers that state nothing which could be run, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from papers.cited import A_DPFL, BAEK, FED_CAD, XUE, YUAN
+from papers.experiment import Paper
+
+
+@dataclass(frozen=True)
+class NothingToRun:
+    """A numbered item without an experiment."""
+
+    paper: Paper
+    place: str
+    why: str
+
+
+_KNOWN = "a known result, cited; the accountants here are tested against it (tests/account)"
+NOTHING_TO_RUN = (
+    NothingToRun(BAEK, "Table 1", "compares properties of other systems in words"),
+    NothingToRun(BAEK, "Theorem 1", _KNOWN),
+    NothingToRun(XUE, "Table I", "notation"),
+    NothingToRun(XUE, "Table II", "the optimisers' predicted steps: `bound/predicted.py`, tests/bound"),
+    NothingToRun(XUE, "Fig. 1", "a drawing of the scheme"),
+    NothingToRun(XUE, "Lemmas 2 to 5", _KNOWN),
+    NothingToRun(XUE, "Lemma 6", "noise has mean zero by definition; what truncation does to it is in xue-theorems"),
+    NothingToRun(XUE, "Theorem 1", "Eq. (7) and (12) are computed in xue-fig3; its premise (a public Δ) fails"),
+    NothingToRun(A_DPFL, "Table 1", "settings of the experiments, which are those of the recipes"),
+    NothingToRun(A_DPFL, "Fig. 1 to 3", "drawings of the system, and an example of label shares"),
+    NothingToRun(A_DPFL, "Definitions 1 to 3", "definitions"),
+    NothingToRun(FED_CAD, "Definitions 1 to 6, Proposition 1", "definitions, and post-processing"),
+    NothingToRun(YUAN, "Table I", "notation"),
+    NothingToRun(YUAN, "Fig. 1", "a drawing of the system"),
+    NothingToRun(YUAN, "Theorem 1", "Eq. (8) is computed in yuan-table2; its Δs is not the sensitivity of weights"),
+    NothingToRun(YUAN, "Lemma 1", "cited; ℋ is computed in yuan-theorems as part of the bound"),
+    NothingToRun(YUAN, "Corollary 1", "Theorem 3 at m = M: yuan-theorem3"),
+)

@@ -1,0 +1,134 @@
+"""docs/papers/: a page for each paper and a summary, made of introductions, records and pictures, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from papers.cited import PAPERS
+from papers.experiment import Experiment, Paper
+from papers.nothing_to_run import NOTHING_TO_RUN
+from papers.record import STATUSES, ExperimentRecord, kept
+from papers.record import write as keep
+from papers.sections import section
+
+ROOM = Path(__file__).parent
+PICTURES = Path("img") / "reproduction"
+_LEGEND = """`equal`: the same to the printed digits, or the statement holds. `close`: within the stated tolerance,
+or within two standard deviations of our seeds. `undecided`: the seeds lie too far apart to tell. `differs`: none of
+these. `not reproducible as printed`: it cannot follow from what is printed, for the reason that is given. `not run`:
+left out, as is said there. `quick` runs have one seed and fewer rounds or cases; `full` runs have the paper's rounds,
+and as many seeds as they say.
+"""
+_INTRO = f"""# The five papers, run again
+
+Every table, figure and numbered claim of the five papers that states something to compute or to measure, as an id. The
+printed parameters are the recipe, and nothing is tuned to hit a printed number. Where a paper leaves a choice open, the
+value that was taken is listed under *Chosen*, and for the choices that decide a verdict a grid of *readings* was
+declared in `papers/*_readings.py` before it was run; its spread stands beside the printed number.
+
+{_LEGEND}
+    sordino reproduce --list                     # every id, and what states nothing to run
+    sordino reproduce --all --quick              # every id
+    sordino reproduce ID … --full --seeds N      # as printed; N as the page says
+    sordino reproduce --docs docs                # these pages, of the records in papers/records
+"""
+
+
+def write(docs: Path, found: Mapping[str, ExperimentRecord], experiments: Mapping[str, Experiment], out: Path) -> Path:
+    """Brings records and pictures up to date with what was found now, and writes every page; returns the summary.
+
+    What was found now takes the place of what was found before, except that a quick run never replaces a full one.
+
+    Args:
+        docs: the documentation's folder: pages go to `papers/`, pictures to `img/reproduction/`; records are kept
+            beside it, in `papers/records/`.
+        found: the records of now, by id.
+        experiments: all experiments.
+        out: where the pictures of now are.
+    """
+    records = docs.resolve().parent / "papers" / "records"
+    before, images = kept(records, experiments), docs / PICTURES
+    images.mkdir(parents=True, exist_ok=True)
+    for id_, record in found.items():
+        if id_ in before and (before[id_].scale, record.scale) == ("full", "quick"):
+            continue
+        for key, _ in before[id_].pictures if id_ in before else ():
+            (images / f"{key}.svg").unlink(missing_ok=True)
+        for key, _ in record.pictures:
+            shutil.copyfile(out / f"{key}.svg", images / f"{key}.svg")
+        keep(records, record)
+    (docs / "papers").mkdir(exist_ok=True)
+    for name, text in pages(kept(records, experiments), experiments).items():
+        (docs / "papers" / name).write_text(text, encoding="utf-8")
+    return docs / "papers" / "README.md"
+
+
+def pages(records: Mapping[str, ExperimentRecord], experiments: Mapping[str, Experiment]) -> dict[str, str]:
+    """Returns the text of every page by its file name."""
+    told = {f"{paper.page}.md": _page(paper, records, experiments) for paper in PAPERS}
+    return {"README.md": _summary(records, experiments), **told}
+
+
+def _of(paper: Paper, experiments: Mapping[str, Experiment]) -> list[Experiment]:
+    return [experiment for experiment in experiments.values() if experiment.paper == paper]
+
+
+def _summary(records: Mapping[str, ExperimentRecord], experiments: Mapping[str, Experiment]) -> str:
+    heads = ["paper", "idea, and our certified form", "in short", *STATUSES]
+    rows = [f"| {' | '.join(heads)} |", "|---|---|---|" + "---:|" * len(STATUSES)]
+    for paper in PAPERS:
+        mine = [records[one.id] for one in _of(paper, experiments) if one.id in records]
+        idea = f"{paper.idea}: [`{paper.mechanism}`](../mechanisms/{paper.mechanism}.md)"
+        rows.append(f"| [{paper.authors}]({paper.page}.md) | {idea} | {paper.outcome} | {_counts(mine)} |")
+    rows.append(f"| **all** | | | {_counts(list(records.values()))} |")
+    return "\n".join([_INTRO, *rows, "", _waiting(records, experiments)])
+
+
+def _counts(records: Sequence[ExperimentRecord], blank: str = "0") -> str:
+    lines = [line for record in records for line in record.lines]
+    counts = (sum(line.status == status for line in lines) for status in STATUSES)
+    return " | ".join(str(count) if count else blank for count in counts)
+
+
+def _waiting(records: Mapping[str, ExperimentRecord], experiments: Mapping[str, Experiment]) -> str:
+    """Returns what has no full record, with what the full form takes on one core."""
+    rows = ["| id | stands as | left out | the full form takes |", "|---|---|---|---|"]
+    for id_, experiment in experiments.items():
+        record = records.get(id_)
+        if record is not None and record.scale != "quick" and not record.short:
+            continue
+        stands = "nothing" if record is None else "quick" if not record.short else f"quick on {', '.join(record.short)}"
+        rows.append(
+            f"| [{id_}]({experiment.paper.page}.md{f'#{id_}' if record else ''}) | {stands} | {experiment.shorter} | "
+            f"{experiment.takes or 'not estimated'} |"
+        )
+    if len(rows) == 2:
+        return ""
+    return "\n".join(["## What is not full yet\n", *rows, ""])
+
+
+def _page(paper: Paper, records: Mapping[str, ExperimentRecord], experiments: Mapping[str, Experiment]) -> str:
+    mine = _of(paper, experiments)
+    text = (ROOM / "introductions" / f"{paper.page}.md").read_text(encoding="utf-8")
+    parts = [f"# {paper.title}\n", f"{paper.authors} · [all five papers](README.md)\n", text]
+    parts += ["## Every table, figure and claim\n", _by_id(mine, records), _nothing(paper), _LEGEND]
+    parts += [section(records[one.id], one) for one in mine if one.id in records]
+    return "\n".join(parts)
+
+
+def _by_id(mine: Sequence[Experiment], records: Mapping[str, ExperimentRecord]) -> str:
+    rows = ["| id | where | what | run | " + " | ".join(STATUSES) + " |", "|---|---|---|---|" + "---:|" * len(STATUSES)]
+    for one in mine:
+        if one.id not in records:
+            rows.append(f"| {one.id} | {one.place} | {one.title} | not yet |" + "  |" * len(STATUSES))
+            continue
+        record = records[one.id]
+        rows.append(f"| [{one.id}](#{one.id}) | {one.place} | {one.title} | {record.scale} | {_counts([record], '')} |")
+    return "\n".join([*rows, ""])
+
+
+def _nothing(paper: Paper) -> str:
+    told = [f"{item.place} ({item.why})" for item in NOTHING_TO_RUN if item.paper == paper]
+    return f"Nothing to run: {'; '.join(told)}.\n"

@@ -1,0 +1,88 @@
+"""One experiment as a section of its paper's page: the printed numbers beside ours, pictures, and what was chosen."""
+
+from __future__ import annotations
+
+from papers.experiment import Experiment
+from papers.printed_line import PrintedLine, footnoted
+from papers.record import ExperimentRecord
+
+_WIDTH = 560
+"""Pictures are shown so many pixels wide."""
+_MARKS = {
+    "equal": " ✓",
+    "close": " ✓",
+    "undecided": " ?",
+    "differs": "",
+    "not reproducible as printed": "",
+    "not run": "",
+}
+
+
+def section(record: ExperimentRecord, experiment: Experiment) -> str:
+    """Returns the section of an experiment."""
+    parts = [f"### {record.id}\n", f"{experiment.title} ({experiment.place}). {_how(record, experiment)}\n"]
+    parts += _matrix(record, experiment) if record.id.endswith("-readings") else _table(record)
+    parts += [
+        f'<img src="../img/reproduction/{key}.svg" alt="{title}" width="{_WIDTH}">\n' for key, title in record.pictures
+    ]
+    parts += [f"{remark}\n" for remark in record.remarks]
+    if experiment.choices:
+        parts += ["<details><summary>Chosen where the paper is silent, or other than it is printed</summary>\n"]
+        parts += [*(f"- {choice}" for choice in experiment.choices), "\n</details>\n"]
+    return "\n".join(parts)
+
+
+def _table(record: ExperimentRecord) -> list[str]:
+    """Returns one row a line."""
+    lines, notes = footnoted(record.lines)
+    rows = ["| quantity | printed | ours | status | why |", "|---|---|---|---|---|"]
+    for line in lines:
+        cells = (line.quantity, line.printed, line.ours, line.status, line.why)
+        rows.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
+    return [*rows, "", *(f"{note}\n" for note in notes)]
+
+
+def _matrix(record: ExperimentRecord, experiment: Experiment) -> list[str]:
+    """Returns one row a reading and one column a printed number; the last row is the spread of all readings."""
+    table: dict[str, dict[str, PrintedLine]] = {}
+    for line in record.lines:
+        target, _, reading = line.quantity.strip("*").partition(": ")
+        table.setdefault(reading, {})[target] = line
+    targets = list(dict.fromkeys(target for row in table.values() for target in row))
+    first = {target: next(row[target] for row in table.values() if target in row) for target in targets}
+    rows = ["| reading | " + " | ".join(_cell(target) for target in targets) + " |", "|---|" + "---|" * len(targets)]
+    rows.append("| **printed** | " + " | ".join(f"**{_cell(first[target].printed)}**" for target in targets) + " |")
+    for reading, row in table.items():
+        cells = [_cell(row[target].ours + _MARKS[row[target].status]) if target in row else "" for target in targets]
+        rows.append(f"| {_cell(reading)} | " + " | ".join(cells) + " |")
+    own = dict.fromkeys(
+        f"{line.quantity.strip('*').partition(': ')[2]}: {line.why}"
+        for line in record.lines
+        if _own(line.why, experiment)
+    )
+    return [
+        *rows,
+        "",
+        "✓ close to what is printed; ? the seeds lie too far apart to tell.\n",
+        *(f"- {one}" for one in own),
+        "",
+    ]
+
+
+def _own(why: str, experiment: Experiment) -> bool:
+    """Returns whether a reason says more than a tolerance, or what stands above the whole section."""
+    return bool(why) and not why.startswith("within") and why != "the seeds lie too far apart to tell" and not (
+        experiment.doubt and why.endswith(experiment.doubt)
+    )  # fmt: skip
+
+
+def _how(record: ExperimentRecord, experiment: Experiment) -> str:
+    """Returns how big the experiment was run."""
+    whole = experiment.whole or ("one seed" if record.seeds == 1 else f"{record.seeds} seeds")
+    if record.short:
+        whole += f"; quick on {', '.join(record.short)}: {experiment.shorter}"
+    return {"exact": "No training.", "full": f"Full: {whole}.", "quick": f"Quick: {experiment.shorter}."}[record.scale]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
