@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import get_args
 
 from sordino.data import DATASETS, NORMALISE, PartitionSettings
-from sordino.data.settings import Kind
+from sordino.data.features import FeatureSettings
+from sordino.data.features import settings as features_settings
+from sordino.data.settings import PartitionKind
 from sordino.models import LOSSES, MODELS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "data.md").read_text()
@@ -17,7 +19,9 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "data.md").read_text()
 def test_everything_there_is_has_its_place() -> None:
     settings = [field.name for field in fields(PartitionSettings)]
     options = [option for dataset in (DATASETS["csv"], DATASETS["npz"]) for option in dataset.options]
-    for name in [*DATASETS, *NORMALISE, *MODELS, *LOSSES, *get_args(Kind), *settings, *options]:
+    features = [*get_args(features_settings.FeatureKind), *get_args(features_settings.Norm)]
+    features += [f"feature_{field.name}" for field in fields(FeatureSettings) if field.name != "kind"]
+    for name in [*DATASETS, *NORMALISE, *features, *MODELS, *LOSSES, *get_args(PartitionKind), *settings, *options]:
         assert re.search(rf"`[^`]*\b{re.escape(name)}\b[^`]*`", PAGE), name
 
 
@@ -29,6 +33,6 @@ def test_folders_are_those_that_are_searched() -> None:
 
 def test_the_code_runs() -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         exec(compile(block, "docs/data.md", "exec"), {})

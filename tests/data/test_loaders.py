@@ -6,7 +6,10 @@ import gzip
 import json
 import pickle
 import struct
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -334,12 +337,13 @@ def own(tmp_path: Path, text: str, **options: object) -> Records:
 
 
 def test_csv_columns_have_their_roles(tmp_path: Path) -> None:
-    lines = "\n".join(f"{i},{i / 10},{'ab'[i % 2]},{i % 3},x" for i in range(20))
+    lines = "\n".join(f"{i},{i / 10},{'abcd'[i % 4]},{i % 3},x" for i in range(20))
     records = own(tmp_path, "id,a,who,label,note\n" + lines, client="who", drop=["note", "id"], test=0.25)
+    assert records.columns == ("a",)
     assert records.train_x.shape == (15, 1) and len(records.test_y) == 5 and records.classes == 3
     for x, y, owner in zip(records.train_x[:, 0], records.train_y, records.owners, strict=True):  # type: ignore[arg-type]
         i = round(float(x) * 10)
-        assert (int(y), owner) == (i % 3, "ab"[i % 2])
+        assert (int(y), owner) == (i % 3, "abcd"[i % 4])
 
 
 def test_csv_targets_may_be_names_or_numbers(tmp_path: Path) -> None:
@@ -430,8 +434,56 @@ def test_a_file_that_is_no_npz_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["mnist", "fashion-mnist", "mnist-writers", "cifar10", "adult", "heart-disease", "femnist"]
+    "name",
+    ["mnist", "fashion-mnist", "mnist-writers", "cifar10", "adult", "heart-disease", "femnist", "femnist-digits"],
 )
 def test_missing_data_says_how_to_get_it(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match=rf"data '{name}' is not in .*: (put|unpack|run) .*SORDINO_DATA"):
         load(name, tmp_path)
+
+
+def test_digits_are_what_is_left_of_leafs_characters(tmp_path: Path) -> None:
+    write_leaf(tmp_path / "femnist", "train", {"f01": 12, "f02": 3})
+    write_leaf(tmp_path / "femnist", "test", {"f01": 11})
+    every = federate("femnist", tmp_path, PartitionSettings("by_key"), normalise="none")
+    digits = federate("femnist-digits", tmp_path, PartitionSettings("by_key"), normalise="none")
+    assert digits.classes == 10 and digits.sizes().tolist() == [10, 3] and len(digits.test_y) == 10
+    assert torch.allclose(digits.train_x[:10], 1 - every.train_x[:10])
+
+
+class Hdf5:
+    """Stands in for h5py: a file is a dictionary."""
+
+    files: ClassVar[dict[str, dict[str, object]]] = {}
+
+    def __init__(self, path: Path, mode: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> dict[str, object]:
+        return self.files[self.path.name]
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_googles_digits_keep_their_writers_and_are_turned_to_ink_on_paper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def written(n: int) -> dict[str, np.ndarray]:
+        return {"pixels": np.full((n, 28, 28), 0.75, np.float32), "label": np.arange(n, dtype=np.int32) % 10}
+
+    train, test = "fed_emnist_digitsonly_train.h5", "fed_emnist_digitsonly_test.h5"
+    Hdf5.files = {train: {"examples": {"b": written(4), "a": written(2)}}, test: {"examples": {"a": written(3)}}}
+    for name in (train, test):
+        (tmp_path / "femnist-digits").mkdir(exist_ok=True)
+        (tmp_path / "femnist-digits" / name).write_bytes(b"")
+    with monkeypatch.context() as without, pytest.raises(DataError, match="install h5py"):
+        without.setitem(sys.modules, "h5py", None)
+        load("femnist-digits", tmp_path)
+    monkeypatch.setitem(sys.modules, "h5py", SimpleNamespace(File=Hdf5))
+    federation = federate("femnist-digits", tmp_path, PartitionSettings("by_key"), normalise="none")
+    assert federation.sizes().tolist() == [2, 4] and federation.input_shape == (1, 28, 28)
+    assert federation.train_y.tolist() == [0, 1, 0, 1, 2, 3] and torch.all(federation.train_x == 0.25)
+    Hdf5.files[train] = {}
+    with pytest.raises(DataError, match="download it again"):
+        load("femnist-digits", tmp_path)

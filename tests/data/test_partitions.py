@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sordino.data.disjoint import by_key
-from sordino.data.partition import Partition, Table
-from sordino.data.settings import Kind, PartitionSettings, spread
+from sordino.data.partition import Partition, PartitionTable
+from sordino.data.settings import PartitionKind, PartitionSettings, spread
 from sordino.errors import DataError
 
-KINDS = [kind for kind in get_args(Kind) if kind != "by_key"]
+KINDS = [kind for kind in get_args(PartitionKind) if kind != "by_key"]
 LABELS = np.random.default_rng(0).integers(0, 10, 6000)
 
 
@@ -240,6 +240,6 @@ def test_label_kinds_need_classes(kind: str, size: int | None) -> None:
 
 def test_a_table_refuses_a_client_without_data() -> None:
     with pytest.raises(DataError, match="client 1 has no data"):
-        Table(np.array([0, 2, 2, 3]), np.arange(3))
+        PartitionTable(np.array([0, 2, 2, 3]), np.arange(3))
     with pytest.raises(DataError, match="no clients"):
-        Table(np.array([0]), np.arange(0))
+        PartitionTable(np.array([0]), np.arange(0))

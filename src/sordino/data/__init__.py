@@ -5,6 +5,7 @@ from sordino.data.dataset import Dataset
 from sordino.data.federation import ClientData, Federation, Partition
 from sordino.data.make import federate, load
 from sordino.data.normalise import NORMALISE
+from sordino.data.public import PublicCounts
 from sordino.data.records import Records
 from sordino.data.settings import PartitionSettings
 
@@ -16,6 +17,7 @@ __all__ = [
     "Federation",
     "Partition",
     "PartitionSettings",
+    "PublicCounts",
     "Records",
     "federate",
     "load",

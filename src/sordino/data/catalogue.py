@@ -6,6 +6,7 @@ from sordino.data.dataset import Dataset
 from sordino.data.loaders.adult import adult
 from sordino.data.loaders.cifar10 import cifar10
 from sordino.data.loaders.digits import digits
+from sordino.data.loaders.emnist_digits import femnist_digits
 from sordino.data.loaders.heart import heart
 from sordino.data.loaders.leaf import femnist, leaf
 from sordino.data.loaders.mnist import mnist, mnist_writers
@@ -19,34 +20,35 @@ _FOUR_FILES = (
 
 _ALL = (
     Dataset(
-        "digits", "Handwritten digits of 8 × 8 pixels, from scikit-learn", digits, 1437, 360, 10,
+        "digits", "Handwritten digits of 8 × 8 pixels, from scikit-learn", digits, 1437, 360, 10, public_test=True,
         how_to_get="It is installed with scikit-learn.",
     ),
     Dataset(
-        "mnist", "Handwritten digits of 28 × 28 pixels", mnist, 60_000, 10_000, 10,
+        "mnist", "Handwritten digits of 28 × 28 pixels", mnist, 60_000, 10_000, 10, public_test=True,
         places=("mnist", "MNIST/raw", "MNIST"), markers=_IDX,
         how_to_get=f"Put {_FOUR_FILES} (from yann.lecun.com/exdb/mnist or its mirrors) into the folder mnist.",
     ),
     Dataset(
-        "fashion-mnist", "Articles of clothing of 28 × 28 pixels", mnist, 60_000, 10_000, 10,
+        "fashion-mnist", "Articles of clothing of 28 × 28 pixels", mnist, 60_000, 10_000, 10, public_test=True,
         places=("fashion-mnist", "FashionMNIST/raw", "FashionMNIST", "fashion_mnist"), markers=_IDX,
         how_to_get=f"Put {_FOUR_FILES} (from github.com/zalandoresearch/fashion-mnist) into the folder fashion-mnist.",
     ),
     Dataset(
-        "mnist-writers", "MNIST with the writer of every image", mnist_writers, 60_000, 10_000, 10,
+        "mnist-writers", "MNIST with the writer of every image", mnist_writers, 60_000, 10_000, 10, public_test=True,
         natural_key="writer", natural_clients=539,
         places=("mnist-writers", "QMNIST/raw", "qmnist"), markers=("qmnist-train-labels*",),
         how_to_get="Put qmnist-train-labels-idx2-int.gz (from github.com/facebookresearch/qmnist) into the folder "
         "mnist-writers, and MNIST's four files into the folder mnist.",
     ),
     Dataset(
-        "cifar10", "Small colour photographs, 32 × 32 pixels", cifar10, 50_000, 10_000, 10,
+        "cifar10", "Small colour photographs, 32 × 32 pixels", cifar10, 50_000, 10_000, 10, public_test=True,
         places=("cifar10", "cifar-10-batches-bin", "cifar-10-batches-py"), markers=("data_batch_1*",),
         how_to_get="Unpack cifar-10-binary.tar.gz or cifar-10-python.tar.gz (from www.cs.toronto.edu/~kriz/cifar.html) "
         "into the data folder.",
     ),
     Dataset(
         "adult", "Census income: whether a person earns more than 50,000 dollars", adult, 32_561, 16_281, 2,
+        public_test=True,
         places=("adult",), markers=("adult.data",),
         how_to_get="Put adult.data and adult.test (from archive.ics.uci.edu/dataset/2/adult) into the folder adult.",
     ),
@@ -63,6 +65,14 @@ _ALL = (
         places=("femnist/data", "femnist"), markers=("train/*.json",),
         how_to_get="Run preprocess.sh -s niid -t sample in data/femnist of github.com/TalwalkarLab/leaf and copy its "
         "folder data to the folder femnist.",
+    ),
+    Dataset(
+        "femnist-digits", "FEMNIST's digits by writer, as Google or LEAF have them", femnist_digits, None, None, 10,
+        natural_key="writer",
+        places=("femnist-digits", "femnist/data", "femnist"),
+        markers=("fed_emnist_digitsonly_train.h5", "train/*.json"),
+        how_to_get="Put fed_emnist_digitsonly_train.h5 and fed_emnist_digitsonly_test.h5 (of TensorFlow Federated's "
+        "fed_emnist_digitsonly.tar.bz2) into the folder femnist-digits, or LEAF's femnist there.",
     ),
     Dataset(
         "leaf", "Any other numeric data set as LEAF json", leaf,

@@ -29,6 +29,7 @@ class Dataset:
         places: folders below the data folder in which it may lie; empty if it is installed or the user names a file.
         markers: patterns of files that show that it lies there.
         how_to_get: one sentence.
+        public_test: whether its test records are published as such, or at least nobody's who trains.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Dataset:
     places: tuple[str, ...] = ()
     markers: tuple[str, ...] = ()
     how_to_get: str = ""
+    public_test: bool = False
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:

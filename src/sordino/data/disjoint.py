@@ -1,6 +1,7 @@
 """Partitions in which every record has exactly one holder, and clients are alike or given by nature.
 
-All are drawn once from a stream keyed by the seed, and kept as a `Table`. Sizes add up to the number of records.
+All are drawn once from a stream keyed by the seed, and kept as a `PartitionTable`. Sizes add up to the number of
+records.
 """
 
 from __future__ import annotations
@@ -8,30 +9,30 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sordino.data.partition import Table
+from sordino.data.partition import PartitionTable
 from sordino.errors import DataError
 from sordino.random.streams import Streams
 from sordino.types import FloatArray, IntArray
 
 
-def iid(records: int, clients: int, seed: int) -> Table:
+def iid(records: int, clients: int, seed: int) -> PartitionTable:
     """Deals shuffled records out evenly: sizes differ by at most one."""
     require_enough(records, clients)
-    return Table.of_sizes(stream(seed, "iid").permutation(records), even_sizes(records, clients))
+    return PartitionTable.of_sizes(stream(seed, "iid").permutation(records), even_sizes(records, clients))
 
 
-def by_key(owners: ArrayLike) -> Table:
+def by_key(owners: ArrayLike) -> PartitionTable:
     """Gives each record to its natural owner (a writer, a hospital); clients are numbered in sorted order of owners."""
     names, numbers = np.unique(np.asarray(owners), return_inverse=True)
-    return Table.of_owners(numbers.astype(np.int64), [str(name) for name in names])
+    return PartitionTable.of_owners(numbers.astype(np.int64), [str(name) for name in names])
 
 
-def quantity_skew(records: int, clients: int, alpha: float, seed: int) -> Table:
+def quantity_skew(records: int, clients: int, alpha: float, seed: int) -> PartitionTable:
     """Gives clients very different amounts of like data: sizes are 1 + a Dirichlet(α) share of what is left."""
     require_enough(records, clients)
     rng = stream(seed, "quantity_skew")
     sizes = 1 + apportion(records - clients, rng.dirichlet(np.full(clients, alpha)))
-    return Table.of_sizes(rng.permutation(records), sizes)
+    return PartitionTable.of_sizes(rng.permutation(records), sizes)
 
 
 def even_sizes(total: int, parts: int) -> IntArray:

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from sordino.data.keyed import hashed, key, permuted, uniforms
-from sordino.data.partition import Table, offsets_of, positions_within
+from sordino.data.partition import PartitionTable, offsets_of, positions_within
 from sordino.errors import DataError
 from sordino.types import FloatArray, IntArray
 
@@ -42,7 +42,7 @@ class Drawn:
     count: int
     size: int
     seed: int
-    pools: Table
+    pools: PartitionTable
     mix: Mix
     skew: float | None = None
 
@@ -69,9 +69,9 @@ class Drawn:
         return offsets_of(sizes), self.pools.order[self.pools.offsets[pool] + place]
 
 
-def one_pool(records: int) -> Table:
+def one_pool(records: int) -> PartitionTable:
     """All records in one pool: what IID and quantity-skewed clients draw from."""
-    return Table.of_sizes(np.arange(records), np.array([records]))
+    return PartitionTable.of_sizes(np.arange(records), np.array([records]))
 
 
 def alike(seed: int, clients: IntArray, sizes: IntArray, pools: IntArray) -> IntArray:

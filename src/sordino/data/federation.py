@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +16,9 @@ from sordino.data import disjoint
 from sordino.data.finite import require_finite
 from sordino.data.keyed import key
 from sordino.data.partition import Partition
-from sordino.data.records import count_classes, inputs, labels, split
+from sordino.data.public import UNDECLARED, PublicCounts, proposal, require
+from sordino.data.ranges import Outside, Range, scaled
+from sordino.data.records import count_classes, inputs, labels, split_people
 from sordino.errors import DataError
 from sordino.types import IntArray
 
@@ -67,7 +70,7 @@ class Borrowed(ClientData):
 
 @dataclass(frozen=True, eq=False)
 class Federation:
-    """Private training records spread over clients, public test records, and (if set aside) public records.
+    """Private training records spread over clients, test records, and (if set aside) public records.
 
     `classes` is the number of classes, or 0 for regression. Inputs are float32 `[records, …]`; labels are int64
     `[records]`, or float32 `[records, …]` for regression.
@@ -87,6 +90,8 @@ class Federation:
     partition: Partition
     public_x: Tensor | None = None
     public_y: Tensor | None = None
+    declared: PublicCounts = UNDECLARED
+    """What is declared public: the only numbers about the data that a mechanism may be composed from."""
 
     def __post_init__(self) -> None:
         if not len(self.train_x):
@@ -109,6 +114,41 @@ class Federation:
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one record."""
         return tuple(self.train_x.shape[1:])
+
+    @property
+    def test_public(self) -> bool:
+        """Whether the test records are public, so that what is measured on them may steer and be published."""
+        return bool(self.declared.test)
+
+    def proposed(self) -> PublicCounts:
+        """Returns the facts that the data suggest. Whoever declares them says that they may be published."""
+        return proposal(self)
+
+    def declare(self, told: PublicCounts) -> Federation:
+        """Returns the federation with these facts declared public, in place of earlier ones.
+
+        **Formal guarantees**: promises hold between any two federations that agree with the declaration: neither may
+        hold more clients, or a client more records, than it says.
+
+        Raises:
+            DataError: a fact that is needed is missing (it proposes one), or the data contradict the declaration.
+        """
+        known = self.declared.plus(told)
+        require(known, self)
+        if known == self.declared and known.classes == self.classes:
+            return self  # nothing to check again
+        return replace(self, declared=known, classes=self.classes if known.classes is None else known.classes)
+
+    def scaled(
+        self, ranges: Mapping[str, Range], columns: Sequence[str] = (), outside: Outside = "refuse"
+    ) -> Federation:
+        """Returns the federation with features mapped from their declared ranges to [−1, 1]."""
+
+        def mapped(x: Tensor) -> Tensor:
+            return scaled(self.name, x, ranges, columns, outside)
+
+        public = None if self.public_x is None else mapped(self.public_x)
+        return replace(self, train_x=mapped(self.train_x), test_x=mapped(self.test_x), public_x=public)
 
     @cached_property
     def digest(self) -> str:
@@ -140,6 +180,7 @@ class Federation:
         classes: int | None = None,
         seed: int = 0,
         name: str = "own data",
+        public: PublicCounts | None = None,
     ) -> Federation:
         """Makes a federation of the user's own tensors or arrays.
 
@@ -148,10 +189,12 @@ class Federation:
             y: labels: integers 0 … classes − 1, or floats for regression.
             clients: the number of clients (records are dealt out at random), or the owner of each record (any values:
                 names, numbers), or None: every record is a client of its own.
-            test: the share of records set aside for testing, or a pair (x, y), or None for no test set.
+            test: the share set aside for testing (of the owners where they hold several records, else of the
+                records), or a pair (x, y), or None for no test set. Private, unless `public` says otherwise.
             classes: the number of classes; by default the largest label + 1, or 0 for floats.
             seed: keys the split and the deal.
             name: how errors and reports call the data.
+            public: what is declared public; a run asks for what is missing.
         """
         train_x, train_y = inputs(x), labels(y)
         if len(train_x) != len(train_y):
@@ -163,7 +206,8 @@ class Federation:
         if isinstance(test, tuple):
             test_x, test_y = inputs(test[0]), labels(test[1])
         else:
-            kept, aside = split(len(train_x), test or 0.0, key(seed, "test split"), f"{name}: test")
+            secret = key(seed, "test split")
+            kept, aside = split_people(len(train_x), owners, test or 0.0, secret, f"{name}: test")
             test_x, test_y = train_x[aside], train_y[aside]
             train_x, train_y = train_x[kept], train_y[kept]
             owners = None if owners is None else owners[kept.numpy()]
@@ -173,7 +217,8 @@ class Federation:
         records = len(train_x)
         everyone = records if count is None else count
         deal = disjoint.by_key(owners) if owners is not None else disjoint.iid(records, everyone, seed)
-        return cls(name, train_x, train_y, test_x, test_y, known, deal)
+        told = PublicCounts(population=count, classes=classes).plus(public or UNDECLARED)
+        return cls(name, train_x, train_y, test_x, test_y, known, deal, declared=told)
 
 
 def _check_split(name: str, x: Tensor, y: Tensor, classes: int) -> None:

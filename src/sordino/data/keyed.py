@@ -11,11 +11,8 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sordino.types import FloatArray, IntArray
-
-Words = NDArray[np.uint64]
+from sordino.types import FloatArray, IntArray, Words
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)

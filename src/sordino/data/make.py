@@ -1,15 +1,23 @@
-"""From a name to a federation: load, set public records aside, scale, and spread over clients."""
+"""From a name to a federation: load, set public records aside, scale, make features, and spread over clients."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from torch import Tensor
+
 from sordino.data.catalogue import DATASETS
+from sordino.data.features import FeatureSettings, cache_folder
+from sordino.data.features.settings import FeatureKind
 from sordino.data.federation import Federation
 from sordino.data.files import data_folder
 from sordino.data.keyed import key
 from sordino.data.normalise import scale
+from sordino.data.published import published
+from sordino.data.ranges import Outside, Range, scaled
 from sordino.data.records import Records, split
 from sordino.data.settings import PartitionSettings, spread
 from sordino.errors import DataError
@@ -36,6 +44,10 @@ def federate(
     seed: int = 0,
     normalise: str = "auto",
     public_fraction: float = 0.0,
+    features: FeatureKind = "none",
+    cache: str | os.PathLike[str] | None = None,
+    ranges: Mapping[str, Range] | None = None,
+    outside: Outside = "refuse",
     **options: Any,
 ) -> Federation:
     """Returns a federation over a data set by name.
@@ -48,22 +60,46 @@ def federate(
         normalise: a key of `NORMALISE`.
         public_fraction: share of the training records that is declared public and set aside before anything else:
             nobody holds them, and whatever is computed from them costs no privacy.
-        **options: what this data set's reader takes.
+        features: features that replace the records; with any, `auto` normalisation leaves the pixels as they are.
+        cache: the folder that keeps features; "none" keeps none.
+        **options: what this data set's reader takes; `feature_…` sets a field of `FeatureSettings`.
+        ranges: declared lowest and highest values of features, which are mapped to [−1, 1] before `normalise`.
+        outside: what becomes of values outside them.
     """
+    wanted = FeatureSettings(features, **_take("feature_", options))
     records = load(name, folder, **options)
+    kept_in = None if cache == "none" else cache_folder(cache)
+
+    def prepared(x: Tensor) -> Tensor:
+        plain = "none" if normalise == "auto" and wanted.kind != "none" else normalise
+        return wanted(scale(x, plain), kept_in)
+
+    if ranges:
+        train_x, test_x = (scaled(name, x, ranges, records.columns, outside) for x in (records.train_x, records.test_x))
+        records = replace(records, train_x=train_x, test_x=test_x)
     kept, aside = split(len(records.train_y), public_fraction, key(seed, "public"), "data.public_fraction")
     whole = not len(aside)  # then nothing need be copied
     train_x, train_y = (records.train_x, records.train_y) if whole else (records.train_x[kept], records.train_y[kept])
     owners = records.owners if whole or records.owners is None else records.owners[kept.numpy()]
     labels = train_y.numpy() if records.classes else None
+    settings = partition or PartitionSettings()
+    told = published(DATASETS[name], settings, len(records.train_y), len(aside))
+    if any(options.get(option) is not None for option in ("classes", "class_names")):
+        told = replace(told, classes=records.classes)  # the user's own setting, not a count
     return Federation(
         name,
-        scale(train_x, normalise),
+        prepared(train_x),
         train_y,
-        scale(records.test_x, normalise),
+        prepared(records.test_x),
         records.test_y,
         records.classes,
-        spread(partition or PartitionSettings(), labels, owners, len(train_y), seed),
-        None if whole else scale(records.train_x[aside], normalise),
+        spread(settings, labels, owners, len(train_y), seed),
+        None if whole else prepared(records.train_x[aside]),
         None if whole else records.train_y[aside],
+        replace(told, ranges=ranges or None),
     )
+
+
+def _take(prefix: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Removes the options that begin so, and returns them under the rest of their names."""
+    return {name.removeprefix(prefix): options.pop(name) for name in list(options) if name.startswith(prefix)}

@@ -37,7 +37,7 @@ def positions_within(sizes: IntArray) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class PartitionTable:
     """A partition as two arrays: client k holds order[offsets[k]:offsets[k + 1]].
 
     **Formal guarantees**: every client holds at least one record; what is stored is 8 bytes a client and 8 a record.
@@ -73,12 +73,12 @@ class Table:
         return offsets_of(sizes), self.order[places]
 
     @classmethod
-    def of_sizes(cls, order: IntArray, sizes: IntArray) -> Table:
+    def of_sizes(cls, order: IntArray, sizes: IntArray) -> PartitionTable:
         """Cuts the records, in the order given, into consecutive stretches of the given sizes."""
         return cls(offsets_of(sizes), order)
 
     @classmethod
-    def of_owners(cls, owners: IntArray, names: Sequence[str] = ()) -> Table:
+    def of_owners(cls, owners: IntArray, names: Sequence[str] = ()) -> PartitionTable:
         """Gives each record to its owner 0 … n − 1; records keep their order within an owner."""
         sizes = np.bincount(owners).astype(np.int64)
         return cls(offsets_of(sizes), np.argsort(owners, kind="stable").astype(np.int64), tuple(names))

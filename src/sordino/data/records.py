@@ -23,6 +23,8 @@ class Records:
     test_y: Tensor
     classes: int
     owners: NDArray[np.generic] | None = None
+    columns: tuple[str, ...] = ()
+    """Names of the features, where they have any."""
 
 
 def inputs(x: Tensor | ArrayLike) -> Tensor:
@@ -43,6 +45,21 @@ def count_classes(*targets: Tensor) -> int:
     if targets[0].is_floating_point():
         return 0
     return 1 + max((int(y.max()) for y in targets if len(y)), default=0)
+
+
+def split_people(
+    count: int, owners: NDArray[np.generic] | None, share: float, secret: np.uint64, field: str
+) -> tuple[Tensor, Tensor]:
+    """Returns (kept, aside) like `split`, by owner where owners hold several records: nobody stands on both sides.
+
+    **Edge cases**: a share that is not zero sets one owner aside at least; a single owner's records are split.
+    """
+    names, numbers = np.unique(np.arange(count) if owners is None else owners, return_inverse=True)
+    if len(names) in (1, count):
+        return split(count, share, secret, field)
+    _, aside = split(len(names), max(share, 1 / len(names)) if 0 < share < 1 else share, secret, field)
+    leaves = torch.from_numpy(np.isin(numbers, aside.numpy()))
+    return torch.nonzero(~leaves).flatten(), torch.nonzero(leaves).flatten()
 
 
 def split(count: int, share: float, secret: np.uint64, field: str) -> tuple[Tensor, Tensor]:

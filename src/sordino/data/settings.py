@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.data import disjoint, drawn, skewed
-from sordino.data.partition import Partition, Table
+from sordino.data.partition import Partition, PartitionTable
 from sordino.errors import DataError
 from sordino.types import IntArray
 
-Kind = Literal["iid", "dirichlet", "pathological", "label_skew", "quantity_skew", "by_key"]
+PartitionKind = Literal["iid", "dirichlet", "pathological", "label_skew", "quantity_skew", "by_key"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class PartitionSettings:
         share_min: for `label_skew`: if given, each client's share is uniform between this and `share`.
     """
 
-    kind: Kind = "iid"
+    kind: PartitionKind = "iid"
     clients: int | None = None
     size: int | None = None
     alpha: float = 0.5
@@ -42,8 +42,8 @@ class PartitionSettings:
     share_min: float | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise DataError(f"partition.kind is {self.kind!r}: use one of {', '.join(get_args(Kind))}.")
+        if self.kind not in get_args(PartitionKind):
+            raise DataError(f"partition.kind is {self.kind!r}: use one of {', '.join(get_args(PartitionKind))}.")
         if not (0.0 < self.alpha < float("inf")):
             raise DataError(f"partition.alpha is {self.alpha}: it must be positive and finite.")
         low = self.share if self.share_min is None else self.share_min
@@ -70,7 +70,7 @@ def spread(
     if settings.size is not None:
         return _drawn(settings, settings.size, labels, records, seed)
     count = records if settings.clients is None else settings.clients
-    make: dict[str, Callable[[], Table]] = {
+    make: dict[str, Callable[[], PartitionTable]] = {
         "iid": lambda: disjoint.iid(records, count, seed),
         "quantity_skew": lambda: disjoint.quantity_skew(records, count, settings.alpha, seed),
         "dirichlet": lambda: skewed.dirichlet(_known(labels, settings), count, settings.alpha, seed),
@@ -110,10 +110,10 @@ def _drawn(settings: PartitionSettings, size: int, labels: IntArray | None, reco
     return drawn.Drawn(settings.clients, size, seed, pools, mixes[settings.kind])
 
 
-def _pools(labels: IntArray) -> Table:
+def _pools(labels: IntArray) -> PartitionTable:
     """One pool for each class that has records (a class without any cannot be drawn from)."""
     _, numbers = np.unique(labels, return_inverse=True)
-    return Table.of_owners(numbers.astype(np.int64))
+    return PartitionTable.of_owners(numbers.astype(np.int64))
 
 
 def _known(labels: IntArray | None, settings: PartitionSettings) -> IntArray:

@@ -7,12 +7,12 @@ import heapq
 import numpy as np
 
 from sordino.data.disjoint import apportion, even_sizes, require_enough, stream
-from sordino.data.partition import Table, offsets_of
+from sordino.data.partition import PartitionTable, offsets_of
 from sordino.errors import DataError
 from sordino.types import IntArray
 
 
-def dirichlet(labels: IntArray, clients: int, alpha: float, seed: int) -> Table:
+def dirichlet(labels: IntArray, clients: int, alpha: float, seed: int) -> PartitionTable:
     """Spreads each class over the clients in Dirichlet(α) shares: small α, few classes a client and unequal sizes.
 
     **Edge cases**: a client that the draw leaves without data takes one record from whoever then holds most (small α
@@ -27,10 +27,10 @@ def dirichlet(labels: IntArray, clients: int, alpha: float, seed: int) -> Table:
     for records in by_class(labels):
         sizes = apportion(len(records), rng.dirichlet(np.full(clients, alpha)))
         owners[rng.permutation(records)] = np.repeat(np.arange(clients), sizes)
-    return Table.of_owners(_fill_empty(owners, clients))
+    return PartitionTable.of_owners(_fill_empty(owners, clients))
 
 
-def pathological(labels: IntArray, clients: int, classes_per_client: int, seed: int) -> Table:
+def pathological(labels: IntArray, clients: int, classes_per_client: int, seed: int) -> PartitionTable:
     """Gives each client records of exactly `classes_per_client` classes; a class is dealt out evenly to its holders.
 
     **Formal guarantees**: all classes have equally many holders, to within one.
@@ -51,10 +51,12 @@ def pathological(labels: IntArray, clients: int, classes_per_client: int, seed: 
                 f"{len(holders[label])} clients; use fewer clients, or set partition.size to draw records repeatedly."
             )
         owners[rng.permutation(records)] = np.repeat(holders[label], even_sizes(len(records), len(holders[label])))
-    return Table.of_owners(owners)
+    return PartitionTable.of_owners(owners)
 
 
-def label_skew(labels: IntArray, clients: int, share: float, seed: int, share_min: float | None = None) -> Table:
+def label_skew(
+    labels: IntArray, clients: int, share: float, seed: int, share_min: float | None = None
+) -> PartitionTable:
     """Gives a share of each client's records by label and the rest at random; sizes are even.
 
     A share of 0 is IID, a share of 1 sorts everything by label. With `share_min`, each client's own share is uniform
@@ -75,7 +77,7 @@ def label_skew(labels: IntArray, clients: int, share: float, seed: int, share_mi
     owners = np.empty(len(labels), np.int64)
     owners[by_label] = np.repeat(turns, sorted_sizes[turns])
     owners[rng.permutation(balanced[taken:])] = np.repeat(np.arange(clients), totals - sorted_sizes)
-    return Table.of_owners(owners)
+    return PartitionTable.of_owners(owners)
 
 
 def by_class(labels: IntArray) -> list[IntArray]:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sordino.data.loaders.table import Row, rows
+from sordino.data.loaders.table import TableRow, rows
 from sordino.data.records import Records
 from sordino.errors import DataError
 from sordino.types import IntArray
@@ -64,7 +64,7 @@ def _read(path: Path) -> tuple[Tensor, Tensor]:
     return torch.cat([numbers, _indicators(np.array(chosen))], 1), torch.tensor(labels)
 
 
-def _amounts(row: Row) -> list[float]:
+def _amounts(row: TableRow) -> list[float]:
     youngest, oldest = _AGES
     return [
         (row.number(0, "age") - youngest) / (oldest - youngest),

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from sordino.data.keyed import key, shuffled
-from sordino.data.loaders.table import Row, rows
+from sordino.data.loaders.table import TableRow, rows
 from sordino.data.records import Records
 from sordino.types import IntArray
 
@@ -60,7 +60,7 @@ def _test_records(hospitals: IntArray) -> IntArray:
     return np.sort(np.concatenate(chosen))
 
 
-def _encode(row: Row) -> list[float]:
+def _encode(row: TableRow) -> list[float]:
     encoded = [(row.number(column, name) - usual) / spread for name, (column, usual, spread) in _AMOUNTS.items()]
     encoded += [row.number(column, name) for name, column in _FLAGS.items()]
     for name, (column, values) in _CHOICES.items():

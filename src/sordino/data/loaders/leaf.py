@@ -13,7 +13,7 @@ from torch import Tensor
 from sordino.data.records import Records
 from sordino.errors import DataError
 
-Part = tuple[Tensor, Tensor, list[str]]
+LeafPart = tuple[Tensor, Tensor, list[str]]
 
 
 def leaf(folder: Path, classes: int = 0, image: bool = True) -> Records:
@@ -39,7 +39,7 @@ def femnist(folder: Path) -> Records:
     return leaf(folder, classes=62)
 
 
-def _part(folder: Path) -> Part:
+def _part(folder: Path) -> LeafPart:
     paths = sorted(folder.glob("*.json"))
     if not paths:
         raise DataError(

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sordino.data.finite import require_finite
 from sordino.data.loaders.mnist import pixels
-from sordino.data.loaders.table import Row, hold_out, rows, unsplit
+from sordino.data.loaders.table import TableRow, hold_out, rows, unsplit
 from sordino.data.records import Records, count_classes, labels
 from sordino.errors import DataError
 
@@ -30,7 +30,7 @@ def own_csv(
     classes: int | None = None,
     test: float = 0.2,
 ) -> Records:
-    """Reads a CSV file with a header. Features are taken as they are: scale them with public constants.
+    """Reads a CSV file with a header. Features are taken as they are: declare `public.ranges`.
 
     Args:
         folder: the data folder.
@@ -40,7 +40,8 @@ def own_csv(
         drop: columns to leave out.
         class_names: the values of the label column, if it holds names, in the order of their classes.
         classes: number of classes; 0 for regression; by default regression if any target is not a whole number.
-        test: share of records set aside for testing (the same in every run).
+        test: share set aside for testing (the same in every run): of the owners where they hold several records
+            each, with all that they hold, else of the records.
     """
     path = _place(folder, file)
     _require(path)
@@ -62,7 +63,8 @@ def own_csv(
         raise DataError(f"{path} has {len(x)} records and {len(used)} feature columns; it needs both.")
     known = _classes(y, len(class_names) or classes, path)
     targets = [int(value) for value in y] if known else y
-    return hold_out(unsplit(x, targets, known, owners if client else None), test, "own")
+    names = tuple(name for _, name in used)
+    return hold_out(unsplit(x, targets, known, owners if client else None, names), test, "own", people=True)
 
 
 def own_npz(folder: Path, file: str | os.PathLike[str], classes: int | None = None, test: float = 0.2) -> Records:
@@ -86,7 +88,7 @@ def own_npz(folder: Path, file: str | os.PathLike[str], classes: int | None = No
         known = count_classes(y, test_y) if classes is None else classes
         return Records(x, y, test_x, test_y, known, owners)
     known = count_classes(y) if classes is None else classes
-    return hold_out(Records(x, y, x[:0], y[:0], known, owners), test, "own")
+    return hold_out(Records(x, y, x[:0], y[:0], known, owners), test, "own", people=True)
 
 
 def _place(folder: Path, file: str | os.PathLike[str]) -> Path:
@@ -99,7 +101,7 @@ def _require(path: Path) -> None:
         raise DataError(f"{path} is missing; put it there, or correct data.file.")
 
 
-def _target(row: Row, index: int, name: str, class_names: Sequence[str]) -> float:
+def _target(row: TableRow, index: int, name: str, class_names: Sequence[str]) -> float:
     return float(row.choice(index, name, class_names)) if class_names else row.number(index, name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sordino.data.loaders.table import Row, hold_out, rows, unsplit
+from sordino.data.loaders.table import TableRow, hold_out, rows, unsplit
 from sordino.data.records import Records
 from sordino.errors import DataError
 
@@ -56,7 +56,7 @@ def wisdm(folder: Path) -> Records:
     return hold_out(unsplit(features, labels, len(ACTIVITIES), people), _TEST_SHARE, "wisdm")
 
 
-def _reading(row: Row, index: int) -> float:
+def _reading(row: TableRow, index: int) -> float:
     return 0.0 if row.fields[index] == "?" else row.number(index, str(index + 1))
 
 

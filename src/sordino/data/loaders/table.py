@@ -12,12 +12,12 @@ import numpy as np
 import torch
 
 from sordino.data.keyed import key
-from sordino.data.records import Records, split
+from sordino.data.records import Records, split_people
 from sordino.errors import DataError
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One line of a table, with its place."""
 
     path: Path
@@ -45,7 +45,7 @@ class Row:
         return DataError(f"{self.path}, line {self.line}: column {name} {complaint}.")
 
 
-def rows(path: Path, width: int | None = None, comment: str = "|") -> Iterator[Row]:
+def rows(path: Path, width: int | None = None, comment: str = "|") -> Iterator[TableRow]:
     """Yields the lines of a comma-separated file, without empty ones and those that begin with the comment sign.
 
     **Edge cases**: a line of another width than `width` (or than the first) is refused.
@@ -57,16 +57,20 @@ def rows(path: Path, width: int | None = None, comment: str = "|") -> Iterator[R
         for fields in reader:
             if not fields or fields[0].startswith(comment):
                 continue
-            row = Row(path, reader.line_num, [field.strip() for field in fields])
+            row = TableRow(path, reader.line_num, [field.strip() for field in fields])
             width = width or len(fields)
             if len(fields) != width:
                 raise DataError(f"{path}, line {row.line} has {len(fields)} columns where {width} are expected.")
             yield row
 
 
-def hold_out(records: Records, share: float, name: str) -> Records:
-    """Sets a fixed random share of the training records aside as the test set (the same in every run)."""
-    kept, aside = split(len(records.train_y), share, key(0, name), "data.test")
+def hold_out(records: Records, share: float, name: str, people: bool = False) -> Records:
+    """Sets a fixed random share of the training records aside as the test set (the same in every run).
+
+    With `people` it is a share of the owners with all their records, where the data names owners.
+    """
+    owners = records.owners if people else None
+    kept, aside = split_people(len(records.train_y), owners, share, key(0, name), "data.test")
     return Records(
         records.train_x[kept],
         records.train_y[kept],
@@ -74,11 +78,19 @@ def hold_out(records: Records, share: float, name: str) -> Records:
         records.train_y[aside],
         records.classes,
         None if records.owners is None else records.owners[kept.numpy()],
+        records.columns,
     )
 
 
-def unsplit(x: list[list[float]], y: list[int] | list[float], classes: int, owners: list[str] | None) -> Records:
+def unsplit(
+    x: list[list[float]],
+    y: list[int] | list[float],
+    classes: int,
+    owners: list[str] | None,
+    columns: tuple[str, ...] = (),
+) -> Records:
     """Makes records without a test set from python lists."""
     inputs = torch.tensor(x, dtype=torch.float32)
     targets = torch.tensor(y, dtype=torch.int64 if classes else torch.float32)
-    return Records(inputs, targets, inputs[:0], targets[:0], classes, None if owners is None else np.array(owners))
+    names = None if owners is None else np.array(owners)
+    return Records(inputs, targets, inputs[:0], targets[:0], classes, names, columns)

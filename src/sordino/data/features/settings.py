@@ -1,0 +1,101 @@
+"""Which features a recipe asks for, and how they are made from records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from sordino.data.features.cache import kept
+from sordino.data.features.norms import GroupNorm, Root, UnitRows
+from sordino.data.features.random_features import RandomFourier, RandomPatches
+from sordino.data.features.scattering import Scattering
+from sordino.errors import DataError
+
+FeatureKind = Literal["none", "scattering", "random"]
+Norm = Literal["auto", "none", "unit", "group", "root"]
+FeaturePart = Callable[[Tensor], Tensor]
+
+_ROWS_AT_ONCE = 2048
+_IMAGES = 4
+
+
+@dataclass(frozen=True)
+class FeatureSettings:
+    """Features of records: what is computed, and how the result is scaled.
+
+    Attributes:
+        kind: `none`, `scattering` (images), or `random` (patches of images, Fourier features of flat records).
+        norm: `none`; `unit` divides each row by its norm; `group` normalises groups of channels and then rows; `root`
+            takes roots before that; `auto` is `root` for scattering and `unit` for random features.
+        groups: groups of channels for `group` and `root`; by default 27, or each channel where 27 does not divide them.
+        scales: scales of the scattering transform.
+        angles: angles of the scattering transform.
+        count: random patterns or frequencies.
+        seed: what random features are drawn from: public, and not the run's seed.
+
+    **Formal guarantees**: the features of a record depend on that record and these settings only. A client computes its
+    own from one record as the simulation does from all, so unit, adjacency and sensitivity are those of the records.
+    """
+
+    kind: FeatureKind = "none"
+    norm: Norm = "auto"
+    groups: int | None = None
+    scales: int = 2
+    angles: int = 8
+    count: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(FeatureKind):
+            raise DataError(f"data.features is {self.kind!r}: use one of {', '.join(get_args(FeatureKind))}.")
+        if self.norm not in get_args(Norm):
+            raise DataError(f"data.feature_norm is {self.norm!r}: use one of {', '.join(get_args(Norm))}.")
+
+    def parts(self, dimensions: int) -> tuple[FeaturePart, ...]:
+        """Returns the pure steps, in order, for records that make a batch of so many dimensions."""
+        if self.kind == "none":
+            return ()
+        first: FeaturePart
+        if self.kind == "scattering":
+            first = Scattering(self.scales, self.angles)
+        elif dimensions == _IMAGES:
+            first = RandomPatches(self.count, seed=self.seed)
+        else:
+            first = RandomFourier(self.count, seed=self.seed)
+        return (first, *self._norms())
+
+    def _norms(self) -> tuple[FeaturePart, ...]:
+        norm = self.norm if self.norm != "auto" else "root" if self.kind == "scattering" else "unit"
+        steps: dict[str, tuple[FeaturePart, ...]] = {
+            "none": (),
+            "unit": (UnitRows(),),
+            "group": (GroupNorm(self.groups), UnitRows()),
+            "root": (Root(), GroupNorm(self.groups), UnitRows()),
+        }
+        return steps[norm]
+
+    def __call__(self, x: Tensor, folder: Path | None = None) -> Tensor:
+        """Returns the features of each record, kept in a folder if one is named."""
+        parts = self.parts(x.dim())
+        if not parts:
+            return x
+        return kept(repr(self), x, lambda records: _through(parts, records), folder)
+
+
+def _through(parts: tuple[FeaturePart, ...], x: Tensor) -> Tensor:
+    """Returns records after all parts, block by block: a large data set would not fit several times."""
+    out: Tensor | None = None
+    for start in range(0, max(1, len(x)), _ROWS_AT_ONCE):
+        block = x[start : start + _ROWS_AT_ONCE]
+        for part in parts:
+            block = part(block)
+        if out is None:
+            out = torch.empty((len(x), *block.shape[1:]), dtype=torch.float32)
+        out[start : start + len(block)] = block
+    assert out is not None
+    return out
