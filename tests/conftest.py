@@ -10,22 +10,23 @@ import numpy as np
 import pytest
 import torch
 
-from sordino.mechanism import Turn, scalar
 from sordino.random.streams import Streams
-from sordino.runs.client_store import ClientStore
+from sordino.terms import Knobs, Terms, Turn, scalar
 
 torch.set_num_threads(1)
+
+
+def turn_of(round_: int = 1, width: int = 5, cohort: int = 0, seed: int = 0, **knobs: float) -> Turn:
+    """Returns a turn; knobs other than clip norm and noise multiplier are numbers by name."""
+    clip_norm, noise_multiplier = knobs.pop("clip_norm", 1.0), knobs.pop("noise_multiplier", 1.0)
+    public = Knobs(clip_norm, noise_multiplier, {name: scalar(value) for name, value in knobs.items()})
+    return Turn(Terms(round_, torch.zeros(width), public, np.arange(cohort)), Streams(seed))
 
 
 @pytest.fixture
 def make_turn() -> Callable[..., Turn]:
     """Makes a turn with scalar knobs."""
-
-    def make(round_: int = 1, width: int = 5, cohort: int = 0, seed: int = 0, **knobs: float) -> Turn:
-        public = {name: scalar(value) for name, value in knobs.items()}
-        return Turn(round_, torch.zeros(width), public, Streams(seed), ClientStore(), np.arange(cohort))
-
-    return make
+    return turn_of
 
 
 @pytest.fixture(scope="session")

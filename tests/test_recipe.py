@@ -9,6 +9,7 @@ from sordino import recipe as recipes
 from sordino.data import DATASETS
 from sordino.errors import DataError, RecipeError
 from sordino.mechanisms import MECHANISMS
+from sordino.recipe import Recipe
 from sordino.runs.setup import load
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("**/*.toml"))
@@ -35,23 +36,23 @@ RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("**/*.toml"))
 )
 def test_a_wrong_setting_is_named_with_its_remedy(setting, says):
     with pytest.raises(RecipeError) as error:
-        recipes.read(None, [setting])
+        Recipe.load(None, [setting])
     assert says in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_steps_and_epochs_exclude_each_other():
     with pytest.raises(RecipeError, match="set one of them"):
-        recipes.read(None, ["train.steps=3", "train.epochs=2"])
+        Recipe.load(None, ["train.steps=3", "train.epochs=2"])
 
 
 def test_a_missing_or_broken_file_is_named(tmp_path):
     with pytest.raises(RecipeError, match=r"nowhere\.toml"):
-        recipes.read(tmp_path / "nowhere.toml")
+        Recipe.load(tmp_path / "nowhere.toml")
     broken = tmp_path / "broken.toml"
     broken.write_text("[run\nrounds = 3")
     with pytest.raises(RecipeError, match=r"broken\.toml is not valid TOML"):
-        recipes.read(broken)
+        Recipe.load(broken)
 
 
 @pytest.mark.parametrize("text", ["run = 3", "mechanism = 'dp_sgd'"])
@@ -60,29 +61,29 @@ def test_a_table_that_is_not_one_is_named(text, tmp_path):
     with pytest.raises(
         RecipeError, match=r"^(run|mechanism) is a table of settings.*: write \[(run|mechanism)\] and one"
     ):
-        recipes.read(tmp_path / "flat.toml")
+        Recipe.load(tmp_path / "flat.toml")
 
 
 def test_settings_win_over_the_file_and_values_are_toml(tmp_path):
     path = tmp_path / "own.toml"
     path.write_text("[run]\nrounds = 3\n[model]\nname = 'mlp'\n")
-    chosen = recipes.read(path, ["run.rounds=7", "model.hidden=[8, 4]", "data.name=digits"])
+    chosen = Recipe.load(path, ["run.rounds=7", "model.hidden=[8, 4]", "data.name=digits"])
     assert (chosen.run.rounds, chosen.model.hidden, chosen.model.name) == (7, (8, 4), "mlp")
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_every_shipped_recipe_is_valid_and_survives_a_round_trip(path, tmp_path):
-    chosen = recipes.read(path)
+    chosen = Recipe.load(path)
     again = tmp_path / "again.toml"
-    again.write_text(recipes.dump(chosen))
-    assert recipes.read(again) == chosen
+    again.write_text(chosen.to_toml())
+    assert Recipe.load(again) == chosen
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_documents_its_settings(name):
     for field, about in MECHANISMS[name].options.model_fields.items():
         assert field == "name" or about.description, field
-    assert recipes.read(None, [f"mechanism.name={name}", "mechanism.mode=faithful"]).mechanism.mode == "faithful"
+    assert Recipe.load(None, [f"mechanism.name={name}", "mechanism.mode=faithful"]).mechanism.mode == "faithful"
 
 
 def test_every_section_documents_its_settings():
@@ -93,14 +94,14 @@ def test_every_section_documents_its_settings():
 
 
 def test_no_budget_survives_a_round_trip(tmp_path):
-    chosen = recipes.read(None, ["budget.epsilon=none", "mechanism.noise_multiplier=2"])
+    chosen = Recipe.load(None, ["budget.epsilon=none", "mechanism.noise_multiplier=2"])
     assert chosen.budget.epsilon is None
-    (tmp_path / "again.toml").write_text(recipes.dump(chosen))
-    assert recipes.read(tmp_path / "again.toml") == chosen
+    (tmp_path / "again.toml").write_text(chosen.to_toml())
+    assert Recipe.load(tmp_path / "again.toml") == chosen
 
 
 def test_the_dump_is_toml():
-    assert tomllib.loads(recipes.dump(recipes.Recipe()))["data"]["name"] == "digits"
+    assert tomllib.loads(recipes.Recipe().to_toml())["data"]["name"] == "digits"
 
 
 def test_what_a_reader_of_data_can_be_told_a_recipe_can_say():
@@ -113,10 +114,12 @@ def test_a_table_of_ones_own_is_described_by_a_recipe(tmp_path):
     (tmp_path / "own.csv").write_text("id,size,bought,person,remark\n" + "\n".join(lines))
     settings = ["name=csv", f'file="{tmp_path / "own.csv"}"', "label=bought", "client=person", "test=0.25"]
     settings += ['class_names=["no", "yes"]', 'drop=["id", "remark"]']
-    people = load(recipes.read(None, [*(f"data.{setting}" for setting in settings), "partition.kind=by_key"]))
-    assert (people.population, people.classes, people.input_shape, len(people.test_x)) == (5, 2, (1,), 10)
+    told = ["public.population=4", "public.records=32", "partition.kind=by_key"]
+    people = load(Recipe.load(None, [*(f"data.{setting}" for setting in settings), *told]))
+    assert (people.population, people.classes, people.input_shape, len(people.test_x)) == (4, 2, (1,), 8)
     ages = [*(f"data.{setting}" for setting in settings[:2]), "data.label=id", "data.classes=0"]
+    ages += ["public.population=32", "public.records=32"]
     ages.append('data.drop=["bought", "person", "remark"]')
-    assert load(recipes.read(None, ages)).classes == 0
+    assert load(Recipe.load(None, ages)).classes == 0
     with pytest.raises(DataError, match=r"data\.drop is set, but 'digits' has no such option"):
-        load(recipes.read(None, ['data.drop=["id"]']))
+        load(Recipe.load(None, ['data.drop=["id"]']))

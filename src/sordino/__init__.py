@@ -2,7 +2,8 @@
 
     import sordino
 
-    outcome = sordino.run(sordino.Recipe(), model=my_module, federation=sordino.Federation.of(x, y, clients=owners))
+    federation = sordino.Federation.of(x, y, clients=owners)
+    outcome = sordino.run(model=my_module, federation=federation, public=federation.proposed())
     print(outcome.accuracy, outcome.certificate)
 
 Names are loaded when they are first used, so `import sordino` (and `sordino account`) does not wait for torch.
@@ -16,42 +17,99 @@ from typing import TYPE_CHECKING, Any
 from sordino._version import __version__
 
 if TYPE_CHECKING:
+    from sordino.account.accountants.accountant import epsilon
+    from sordino.account.accountants.registry import register_event
+    from sordino.account.certificate.certificate import Certificate
+    from sordino.account.ledger.ledger import Ledger
     from sordino.data.federation import Federation
+    from sordino.data.public import PublicCounts
     from sordino.errors import SordinoError
+    from sordino.mechanism import (
+        Adapter,
+        Aggregator,
+        Bounder,
+        Claim,
+        Local,
+        Mechanism,
+        Opening,
+        Perturber,
+        Selector,
+    )
     from sordino.mechanisms import MECHANISMS
+    from sordino.mechanisms.facts import PublicFacts
+    from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
     from sordino.recipe import Recipe
-    from sordino.recipe import read as read_recipe
-    from sordino.recipe import validate as recipe_of
-    from sordino.runs.runner import Outcome, run
+    from sordino.runs.outcome import Outcome
+    from sordino.runs.run import run
+
+_HOMES = {
+    "sordino.account.accountants.accountant": ("epsilon",),
+    "sordino.account.accountants.registry": ("register_event",),
+    "sordino.account.certificate.certificate": ("Certificate",),
+    "sordino.account.ledger.ledger": ("Ledger",),
+    "sordino.data.federation": ("Federation",),
+    "sordino.data.public": ("PublicCounts",),
+    "sordino.errors": ("SordinoError",),
+    "sordino.mechanism": (
+        "Adapter",
+        "Aggregator",
+        "Bounder",
+        "Claim",
+        "Local",
+        "Mechanism",
+        "Opening",
+        "Perturber",
+        "Selector",
+    ),
+    "sordino.mechanisms": ("MECHANISMS",),
+    "sordino.mechanisms.facts": ("PublicFacts",),
+    "sordino.mechanisms.spec": ("AuditCase", "MechanismSpec", "Options"),
+    "sordino.recipe": ("Recipe",),
+    "sordino.runs.outcome": ("Outcome",),
+    "sordino.runs.run": ("run",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "MECHANISMS",
+    "Adapter",
+    "Aggregator",
+    "AuditCase",
+    "Bounder",
+    "Certificate",
+    "Claim",
     "Federation",
+    "Ledger",
+    "Local",
+    "Mechanism",
+    "MechanismSpec",
+    "Opening",
+    "Options",
     "Outcome",
+    "Perturber",
+    "PublicCounts",
+    "PublicFacts",
     "Recipe",
+    "Selector",
     "SordinoError",
     "__version__",
-    "read_recipe",
-    "recipe_of",
+    "epsilon",
+    "register",
+    "register_event",
     "run",
 ]
 
-_HOMES = {
-    "MECHANISMS": ("sordino.mechanisms", "MECHANISMS"),
-    "Federation": ("sordino.data.federation", "Federation"),
-    "Outcome": ("sordino.runs.runner", "Outcome"),
-    "Recipe": ("sordino.recipe", "Recipe"),
-    "SordinoError": ("sordino.errors", "SordinoError"),
-    "read_recipe": ("sordino.recipe", "read"),
-    "recipe_of": ("sordino.recipe", "validate"),
-    "run": ("sordino.runs.runner", "run"),
-}
+
+def register(spec: MechanismSpec) -> MechanismSpec:
+    """Adds a mechanism of your own to the registry: recipes, commands and the audit then know it by its name."""
+    from sordino.mechanisms import MECHANISMS
+
+    return MECHANISMS.register(spec)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _HOME_OF:
         raise AttributeError(f"module 'sordino' has no attribute {name!r}")
-    module, attribute = _HOMES[name]
-    value = getattr(import_module(module), attribute)
+    value = getattr(import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value

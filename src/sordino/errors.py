@@ -2,6 +2,7 @@
 
     SordinoError
     ├── RecipeError        a setting is wrong                (field + remedy)
+    ├── CompositionError   parts of a mechanism do not fit together
     ├── DataError          data is missing or malformed
     ├── ModelError         a model cannot be trained this way
     ├── AccountingError    an event or parameter that no accountant can price
@@ -22,8 +23,16 @@ class SordinoError(Exception):
     """Root of all errors that carry a sentence for the user."""
 
 
+class SordinoWarning(UserWarning):
+    """Something that is allowed and that the user should know before it happens."""
+
+
 class RecipeError(SordinoError):
     """A setting is missing, misspelt or impossible."""
+
+
+class CompositionError(SordinoError):
+    """Parts of a mechanism do not fit together: its noise could not hide what its bounder lets through."""
 
 
 class DataError(SordinoError):

@@ -1,74 +1,38 @@
-"""A mechanism: a record of orthogonal parts, each frozen, public and pure.
+"""A mechanism: a record of orthogonal parts, each frozen, public and pure, and who plays which of them.
 
-    select → quote+reserve → broadcast → train → bound → shield → sum → release → settle → adapt → evaluate
+    server   select → quote + reserve → terms ·········→ start, add …, finish → release → settle → adapt
+    client                      accept → train → bound → shield → send → (reveal)
 
 A part is a frozen dataclass: its fields are public settings, its arguments may be private. It gets a `Turn` (what is
-public this round, and the randomness) and returns values; it mutates nothing.
+public this round, and its side's own randomness) and returns values; it mutates nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from sordino.data.federation import ClientData, Federation
-from sordino.events import Charge, DpEvent, Guarantee
-from sordino.random.streams import Randomness
-from sordino.runs.client_store import ClientStore
-from sordino.stages import Bounded, Released, Shielded, Summed, Update
+from sordino.data.federation import ClientData
+from sordino.errors import CompositionError
+from sordino.events import Charge, DpEvent, Guarantee, Unbounded
+from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sensitivity, Sent, Shielded, Summed, Update
+from sordino.terms import Knobs, Survivors, Terms, Turn, Vanished
 from sordino.train.trainer import Trainer
 from sordino.types import BoolArray, IntArray, Mode, Trust, Unit
 
-Knobs = Mapping[str, Tensor]
-"""Public numbers that steer a round (clip norm, noise multiplier, component scales, …), by name."""
-
-
-@dataclass(frozen=True)
-class Turn:
-    """What is public in one round, and where its randomness comes from."""
-
-    round_: int
-    weights: Tensor
-    knobs: Knobs
-    randomness: Randomness
-    store: ClientStore
-    cohort: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    """Who was asked this round, in increasing order (the server knows; an outsider never sees it)."""
-
-    def knob(self, name: str) -> float:
-        """Returns a scalar knob."""
-        return float(self.knobs[name])
-
-
-def scalar(value: float) -> Tensor:
-    """Returns a knob that holds one number, in double precision."""
-    return torch.tensor(value, dtype=torch.float64)
-
-
-@dataclass(frozen=True)
-class Vanished:
-    """The clients of one cohort that were lost, by the first thing that each did not do."""
-
-    train: IntArray
-    upload: IntArray
-    unmask: IntArray
-
-    @property
-    def silent(self) -> IntArray:
-        """Those whose message never left them: they are not counted, and pay nothing."""
-        return np.union1d(self.train, self.upload)
-
-
-Prices = tuple[tuple[Guarantee, DpEvent], ...]
+FLOATS = (
+    "messages and noise are float32: the proof is one of real numbers and does not cover the lowest bits of a sum "
+    "(Mironov 2012)"
+)
+ON_GRID = "values and noise are integers times a power of two, noise by exact samplers; rounding is in the sensitivity"
+INTEGERS = "messages and noise are integers modulo a power of two, noise by exact samplers; rounding is charged"
 
 
 class Selector(Protocol):
-    """Who is asked this round, and what that hides from an outsider."""
+    """Server: who is asked this round, and what that hides from an outsider."""
 
     def select(self, turn: Turn, eligible: BoolArray) -> IntArray:
         """Returns the ids of the cohort, in increasing order."""
@@ -81,53 +45,85 @@ class Selector(Protocol):
 
 
 class Local(Protocol):
-    """What a client computes from its data."""
+    """Client: what it computes from its data."""
 
     def train(self, trainer: Trainer, turn: Turn, data: ClientData) -> Update:
         """Returns one raw update a client."""
 
 
 class Bounder(Protocol):
-    """Limits what one unit can change."""
+    """Client: limits what one unit can contribute, and states the limit."""
+
+    def sensitivity(self, knobs: Knobs) -> Sensitivity | None:
+        """Returns what one unit can contribute under these knobs; None where nothing is bounded."""
 
     def bound(self, update: Update, turn: Turn) -> Bounded:
-        """Returns contributions whose norm is bounded, whatever comes in (NaN and ∞ included)."""
+        """Returns contributions within that bound, whatever comes in (NaN and ∞ included)."""
 
 
 class Perturber(Protocol):
-    """Adds noise, on the clients' side, on the server's, or both; and says what that costs."""
+    """Adds noise, on the client's side, on the server's, or both; and says what that costs."""
 
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
-        """Client side: returns the messages as they leave the clients."""
+    @property
+    def arithmetic(self) -> str:
+        """In which numbers noise is added, in words for a certificate."""
+        return FLOATS
+
+    def refuses(self, bound: Sensitivity | None) -> str | None:
+        """Returns why this noise cannot hide contributions of that bound, as a sentence; None where it can."""
+
+    def price(self, knobs: Knobs, round_: int = 1) -> Prices:
+        """Returns what one release with these knobs costs one participant, for each guarantee.
+
+        The one place where a price is written: calibration, quote, settlement and audit all ask here.
+        """
+
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
+        """Client: returns the messages as they leave, what is kept back, and what will be remembered."""
+
+    def reveal(self, kept: Kept, survivors: Survivors, turn: Turn) -> Revealed | None:
+        """Client, once it is known who is left: returns the part of its noise that is to be subtracted, if any."""
+        return None
 
     def release(self, summed: Summed, turn: Turn) -> Released:
-        """Server side: completes the noise and divides by the public denominator."""
-
-    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
-        """Client side, once it is known who is left: what each client of the message reveals, to be subtracted."""
-
-    def price(self, turn: Turn) -> Prices:
-        """Returns what one release of this turn costs one participant, for each guarantee."""
-
-
-Reveal = Callable[[Shielded, IntArray, "Turn"], Tensor | None]
+        """Server: completes the noise and divides by the public denominator."""
 
 
 class Aggregator(Protocol):
-    """Sums messages, plainly or securely."""
+    """Server: sums messages as they come, plainly or securely."""
 
-    def sum(self, messages: Iterable[Shielded], turn: Turn, vanished: Vanished, reveal: Reveal) -> Summed:
-        """Returns the sum over the survivors, less what they reveal."""
+    def start(self, terms: Terms, sensitivity: Sensitivity | None) -> Any:
+        """Returns an empty sum; `sensitivity` is what the mechanism's bounder promises under these terms."""
+
+    def counted(self, terms: Terms, survivors: IntArray) -> IntArray:
+        """Returns those of the survivors that noise may be thinned for: the others could be the server's invention."""
+
+    def add(self, partial: Any, message: Shielded) -> Any:
+        """Returns the sum with some clients' messages added."""
+
+    def subtract(self, partial: Any, revealed: Revealed) -> Any:
+        """Returns the sum with what some clients revealed taken away."""
+
+    def finish(self, partial: Any, vanished: Vanished) -> Summed:
+        """Returns the sum over the survivors.
+
+        Raises:
+            ProtocolError: too few are left; nothing is learned and nothing may be released.
+        """
 
 
 class Adapter(Protocol):
-    """Chooses the next round's knobs from what was released."""
+    """Server: chooses the next round's knobs from what was released."""
 
     def start(self) -> Knobs:
         """Returns the knobs of the first round."""
 
     def adapt(self, turn: Turn, released: Released, public: Mapping[str, float]) -> Knobs:
         """Returns the next knobs; `public` holds scores on public data (or charged ones)."""
+
+    def planned(self, round_: int) -> Knobs:
+        """Returns knobs with the noise that this round is planned to have: the first round's, unless told otherwise."""
+        return self.start()
 
 
 class Opening(Protocol):
@@ -136,8 +132,11 @@ class Opening(Protocol):
     def price(self) -> Prices:
         """Returns what it costs each client."""
 
-    def open(self, federation: Federation, turn: Turn) -> Knobs:
-        """Returns knobs that are post-processed from the release."""
+    def tell(self, data: ClientData, turn: Turn) -> Tensor:
+        """Client: returns what leaves each client, one row a client."""
+
+    def conclude(self, told: Tensor) -> Mapping[str, Tensor]:
+        """Server: returns further knobs, post-processed from what everybody told."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Mechanism:
-    """Five parts and what ties them: unit, trust, mode, and the paper's claim if there is one."""
+    """Six parts and what ties them: unit, trust, mode, and the paper's claim if there is one.
+
+    **Formal guarantees**: a perturber that cannot hide what the bounder promises (another norm, another unit, or no
+    bound at all) is refused here, so that no such mechanism exists.
+    """
 
     name: str
     mode: Mode
@@ -167,7 +170,7 @@ class Mechanism:
     opening: Opening | None = None
     claim: Claim | None = None
     adaptive: bool = False
-    """Whether noise or sampling of a round is chosen from earlier releases: then a privacy filter does the sums."""
+    """Whether noise or sampling of a round is chosen from earlier releases: then a privacy filter admits them."""
     planned: DpEvent | None = None
     """All that an adaptive mechanism expects to release of one client, for which its filter is chosen."""
     server_learning_rate: float = 1.0
@@ -175,6 +178,40 @@ class Mechanism:
     after_step: Callable[[Tensor, Tensor], Tensor] | None = None
     """What happens to local weights after every local step, given them and w_0 (a projection), if anything."""
 
-    def quote(self, turn: Turn) -> tuple[Charge, ...]:
+    def __post_init__(self) -> None:
+        knobs = self.adapter.start()
+        bound = self.bounder.sensitivity(knobs)
+        if bound is not None and bound.unit != self.unit:
+            raise CompositionError(
+                f"{self.name} protects each {self.unit} and its bounder bounds each {bound.unit}: use parts of one unit"
+            )
+        if (why := self.perturber.refuses(bound)) is not None:
+            raise CompositionError(f"{self.name} cannot be composed: {why}")
+        bounded = [guarantee for guarantee, event in self.perturber.price(knobs) if not isinstance(event, Unbounded)]
+        if others := {guarantee.unit for guarantee in bounded} - {self.unit}:
+            raise CompositionError(
+                f"{self.name} protects each {self.unit} and its noise is priced for each {others.pop()}: "
+                "use parts of one unit"
+            )
+
+    def quote(self, knobs: Knobs, round_: int = 1) -> tuple[Charge, ...]:
         """Returns what the coming release will cost. Pure: it feeds calibration, the budget check and the tests."""
-        return tuple(self.selector.charge(guarantee, event) for guarantee, event in self.perturber.price(turn))
+        return self.charges(self.perturber.price(knobs, round_))
+
+    def charges(self, prices: Prices) -> tuple[Charge, ...]:
+        """Returns prices with the amplification that the selection earns against each observer."""
+        return tuple(self.selector.charge(guarantee, event) for guarantee, event in prices)
+
+
+def needs(order: int, bound: Sensitivity | None, noise: str, single: bool = False) -> str | None:
+    """Returns why this noise does not fit the bound: it hides contributions of bounded L`order` norm and no others.
+
+    `single` noise goes into each client's message, which has to be that client's own, in units of the bound.
+    """
+    if bound is None:
+        return f"{noise} hides contributions of bounded L{order} norm, and nothing bounds them: add a bounder"
+    if bound.order != order:
+        return f"{noise} hides contributions of bounded L{order} norm, and the bounder bounds the L{bound.order} norm"
+    if single and not bound.single:
+        return f"{noise} in each message needs one row a client, in units of the bound: use a bounder of rows"
+    return None

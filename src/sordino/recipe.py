@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import difflib
 import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
+from sordino.data.public import PublicCounts
 from sordino.errors import RecipeError
 from sordino.mechanisms import MECHANISMS
-from sordino.mechanisms.facts import Options
+from sordino.mechanisms.spec import Options
 
 _DEFAULT = Path(__file__).with_name("default.toml")
 """The embedded default: what runs when no recipe is named."""
+
+DEFAULT_MECHANISM = "dropout_robust"
+UNKNOWN_MECHANISM = "unknown_mechanism"
 
 
 class Section(BaseModel):
@@ -40,12 +56,59 @@ class DataSection(Section):
         None, ge=0, description="number of classes, 0 for regression (csv, npz, leaf; default: from the labels)"
     )
     test: float | None = Field(
-        None, ge=0, lt=1, description="share of records kept for testing (csv, npz; default 0.2)"
+        None, ge=0, lt=1, description="share of owners, or else of records, kept for testing (csv, npz; default 0.2)"
     )
     normalise: Literal["auto", "none", "centre", "unit", "standard"] = Field(
         "auto", description="scaling of each record by itself: `auto` standardises images and leaves tables alone"
     )
+    features: Literal["none", "scattering", "random"] = Field(
+        "none", description="features that need no data: wavelet `scattering` (images), or `random` patterns"
+    )
+    feature_norm: Literal["auto", "none", "unit", "group", "root"] = Field(
+        "auto",
+        description="scaling of each record's features by themselves: `auto` is `root` (scattering), else `unit`",
+    )
+    feature_groups: int | None = Field(
+        None,
+        ge=1,
+        description="groups of channels for `group` and `root` (default: 27 if that divides them, else each)",
+    )
+    feature_scales: int = Field(
+        2, ge=1, le=4, description="scales of the scattering transform: each halves rows and columns"
+    )
+    feature_angles: int = Field(8, ge=2, le=32, description="angles of the scattering transform")
+    feature_count: int = Field(1000, ge=1, description="number of random patterns or frequencies")
+    feature_seed: int = Field(0, ge=0, description="public seed of random features, whatever the run's seed")
+    cache: Path | Literal["none"] | None = Field(
+        None, description="folder that keeps features (default: $SORDINO_CACHE, else the user's cache; `none`: nowhere)"
+    )
     public_fraction: float = Field(0.0, ge=0, lt=1, description="share of records set aside as public (validation)")
+    outside: Literal["refuse", "clip"] = Field("refuse", description="what becomes of values outside `public.ranges`")
+
+
+class PublicSection(Section):
+    """What is declared public about the data: taken as known to everybody, and not charged."""
+
+    population: int | None = Field(None, ge=1, description="the most clients that there can be (default: the setting)")
+    records: int | None = Field(None, ge=1, description="training records of all clients that are expected")
+    classes: int | None = Field(None, ge=0, description="number of classes, 0 for regression")
+    most_records: int | None = Field(None, ge=1, description="no client holds more records")
+    least_records: int | None = Field(None, ge=1, description="no client holds fewer records")
+    sizes: bool | None = Field(None, description="whether each client's number of records is public (faithful weights)")
+    test: bool | None = Field(None, description="whether the test records are public (`run.target` needs that)")
+    ranges: dict[str, tuple[float, float]] | None = Field(
+        None, description="lowest and highest value of features by name (`*`: all others), scaled to -1 … 1 by them"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _counts(cls, value: Any) -> Any:
+        return asdict(value) if isinstance(value, PublicCounts) else value
+
+    @property
+    def counts(self) -> PublicCounts:
+        """The declaration, as the data's own type."""
+        return PublicCounts(**self.model_dump())
 
 
 class PartitionSection(Section):
@@ -84,6 +147,7 @@ class TrainSection(Section):
     betas: tuple[float, float] = Field((0.9, 0.999), description="decays of the moments (adam)")
     decay: float = Field(0.99, ge=0, lt=1, description="decay of the second moment (rmsprop)")
     damping: float = Field(1e-8, gt=0, description="added to the root of the second moment (adam, rmsprop)")
+    weight_decay: float = Field(0.0, ge=0, description="λ of a regulariser λ/2·‖w‖² beside the loss of local steps")
     batch_size: int | None = Field(None, ge=1, description="records in a local step (default: all)")
     steps: int | None = Field(None, ge=1, description="local steps a round; excludes `epochs`")
     epochs: int | None = Field(None, ge=1, description="passes over the client's records a round (default: 1)")
@@ -136,7 +200,9 @@ class AggregateSection(Section):
     """How messages are summed."""
 
     kind: Literal["auto", "plain", "secure"] = Field(
-        "auto", description="plain sum, secure sum of integers with Skellam noise, or what the trust asks for"
+        "auto",
+        description="secure sum of integers with Skellam noise, plain sum (under distributed trust a float stand-in "
+        "whose low bits nothing covers), or what the trust asks for: secure where it is distributed",
     )
     fidelity: Literal["exact", "masked", "full"] = Field(
         "exact", description="how much of the secure sum is played: integers, masks, or the whole protocol"
@@ -181,6 +247,9 @@ class RunSection(Section):
     evaluate_every: int = Field(1, ge=1, description="rounds between two evaluations on the test set")
     target: float | None = Field(None, gt=0, le=1, description="stop when test accuracy reaches this")
     seed: int = Field(0, ge=0, description="seed of everything that is random in the simulation")
+    entropy: bool = Field(
+        False, description="draw from the operating system instead of the seed: not repeatable, as in a deployment"
+    )
     notes: bool = Field(False, description="record private numbers of the simulation too (notes.npz), for plots")
 
 
@@ -189,22 +258,36 @@ class LedgerSection(Section):
 
     path: Path | None = Field(None, description="ledger file to share between runs (default: in the run folder)")
     federation: str | None = Field(None, description="name of the federation whose clients pay (default: the data's)")
+    witness: Path | None = Field(
+        None, description="another file to which the ledger's heads are published, best out of its writers' reach"
+    )
 
 
-if TYPE_CHECKING:
-    MechanismSection = Options
-else:
-    MechanismSection = Annotated[
-        Union[tuple(entry.options for entry in MECHANISMS.values())],  # noqa: UP007
-        Field(discriminator="name", description="mechanism and its own settings: see `sordino mechanisms`"),
-    ]
+def _mechanism_options(value: Any) -> Any:
+    """Validates the mechanism's table by the options of the mechanism that it names."""
+    if isinstance(value, Options):
+        return value
+    if not isinstance(value, dict):
+        raise PydanticCustomError("model_type", "a table of settings")
+    name = value.get("name", DEFAULT_MECHANISM)
+    if name not in MECHANISMS:
+        raise PydanticCustomError(UNKNOWN_MECHANISM, "unknown mechanism", {"tag": name})
+    return MECHANISMS[name].options.model_validate(value)
+
+
+MechanismSection = Annotated[
+    SerializeAsAny[Options],
+    BeforeValidator(_mechanism_options),
+    Field(description="mechanism and its own settings: see `sordino mechanisms`"),
+]
 
 
 class Recipe(Section):
     """A run."""
 
-    mechanism: MechanismSection = Field(default_factory=MECHANISMS["dropout_robust"].options)
+    mechanism: MechanismSection = Field(default_factory=MECHANISMS[DEFAULT_MECHANISM].options)
     data: DataSection = Field(default_factory=DataSection)
+    public: PublicSection = Field(default_factory=PublicSection)
     partition: PartitionSection = Field(default_factory=PartitionSection)
     model: ModelSection = Field(default_factory=ModelSection)
     train: TrainSection = Field(default_factory=TrainSection)
@@ -216,17 +299,63 @@ class Recipe(Section):
     run: RunSection = Field(default_factory=RunSection)
     ledger: LedgerSection = Field(default_factory=LedgerSection)
 
+    @classmethod
+    def load(cls, path: Path | str | None = None, settings: Sequence[str] = ()) -> Recipe:
+        """Reads a TOML recipe (None: the embedded default) and applies `section.field=value` settings.
 
-def read(path: Path | None, settings: list[str] | None = None) -> Recipe:
-    """Reads a TOML recipe (None: the embedded default) and applies `section.field=value` settings.
+        Raises:
+            RecipeError: one sentence that names the field and the remedy.
+        """
+        tree = _parse(Path(path) if path is not None else _DEFAULT)
+        for setting in settings:
+            put(tree, setting)
+        return cls.from_dict(tree)
 
-    Raises:
-        RecipeError: one sentence that names the field and the remedy.
-    """
-    tree = _parse(path or _DEFAULT)
-    for setting in settings or []:
-        put(tree, setting)
-    return validate(tree)
+    @classmethod
+    def from_dict(cls, tree: Mapping[str, Any]) -> Recipe:
+        """Validates nested dictionaries, or sections as objects, as a recipe.
+
+        Raises:
+            RecipeError: one sentence that names the field and the remedy.
+        """
+        try:
+            return cls.model_validate(dict(tree))
+        except ValidationError as error:
+            raise RecipeError(_sentence(error)) from None
+
+    def but(self, **sections: Any) -> Recipe:
+        """Returns the recipe with sections changed: an object replaces one, a dictionary changes some of its fields.
+
+        A mechanism under another name starts from that mechanism's own defaults.
+
+        >>> Recipe().but(budget={"epsilon": 2}, mechanism={"name": "fed_ldp"}).mechanism.name
+        'fed_ldp'
+        """
+        if not sections:
+            return self
+        tree: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
+        for name, value in sections.items():
+            tree[name] = _merged(tree.get(name), value)
+        return self.from_dict(tree)
+
+    def to_toml(self) -> str:
+        """Returns the recipe as TOML, with every default written out."""
+        tree = self.model_dump(mode="json", exclude_none=True)
+        if self.budget.epsilon is None:
+            tree["budget"]["epsilon"] = "none"  # TOML has no null, and leaving it out would mean the default
+        return tomli_w.dumps(tree)
+
+
+def _merged(section: Any, value: Any) -> Any:
+    if not isinstance(value, Mapping) or not isinstance(section, BaseModel):
+        return value
+    if isinstance(section, Options) and value.get("name", section.name) != section.name:
+        return dict(value)
+    return (
+        section.model_dump(exclude_unset=True)
+        | ({"name": section.name} if isinstance(section, Options) else {})
+        | dict(value)
+    )
 
 
 def _parse(path: Path) -> dict[str, Any]:
@@ -236,24 +365,6 @@ def _parse(path: Path) -> dict[str, Any]:
         raise RecipeError(f"recipe {path} cannot be read ({error.strerror}): check the path") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(f"recipe {path} is not valid TOML ({error}): correct that line") from None
-
-
-def dump(recipe: Recipe) -> str:
-    """Returns the recipe as TOML, with every default written out."""
-    tree = recipe.model_dump(mode="json", exclude_none=True)
-    if recipe.budget.epsilon is None:
-        tree["budget"]["epsilon"] = "none"  # TOML has no null, and leaving it out would mean the default
-    return tomli_w.dumps(tree)
-
-
-def validate(tree: dict[str, Any]) -> Recipe:
-    """Validates a nested dictionary as a recipe."""
-    if isinstance(tree.get("mechanism"), dict):
-        tree = {**tree, "mechanism": {"name": Recipe().mechanism.name, **tree["mechanism"]}}
-    try:
-        return Recipe.model_validate(tree)
-    except ValidationError as error:
-        raise RecipeError(_sentence(error)) from None
 
 
 def put(tree: dict[str, Any], setting: str) -> None:
@@ -277,8 +388,6 @@ def _sentence(error: ValidationError) -> str:
     """Turns pydantic's first complaint into one sentence."""
     first = error.errors()[0]
     place = [str(part) for part in first["loc"]]
-    if len(place) > 1 and place[0] == "mechanism" and place[1] in MECHANISMS:
-        place.pop(1)
     field = ".".join(place)
     if first["type"] == "extra_forbidden":
         return f"{field} is not a setting{_nearest(place)}; `sordino recipe --explain` lists them all"
@@ -286,7 +395,7 @@ def _sentence(error: ValidationError) -> str:
         return (
             f"{field} is a table of settings, not {first['input']!r}: write [{field}] and one setting a line below it"
         )
-    if first["type"] == "union_tag_invalid":
+    if first["type"] == UNKNOWN_MECHANISM:
         name = first["ctx"]["tag"]
         return f"mechanism.name is {name!r}, which is not a mechanism: choose one of {', '.join(MECHANISMS)}"
     message = first["msg"].removeprefix("Value error, ")

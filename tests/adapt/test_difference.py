@@ -1,7 +1,5 @@
 """Diff from released messages: debiased, smoothed, within bounds; or a constant."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -12,14 +10,14 @@ from sordino.stages import Released
 
 def released(*gaps):
     total = torch.tensor([sum(gaps), len(gaps)], dtype=torch.float64)
-    return Released(torch.zeros(3), 0.1, {"gap": total})
+    return Released(torch.zeros(3), 0.1, (), {"gap": total})
 
 
 def follow(adapter, make_turn, gaps):
     knobs = adapter.start()
     for round_, seen in enumerate(gaps, 1):
-        knobs = adapter.adapt(replace(make_turn(round_), knobs=knobs), released(*seen), {})
-    return float(knobs["difference"])
+        knobs = adapter.adapt(make_turn(round_).but(knobs=knobs), released(*seen), {})
+    return knobs.number("difference")
 
 
 def test_a_constant_stays(make_turn):

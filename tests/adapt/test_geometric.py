@@ -1,7 +1,7 @@
 """Geometric schedules: the series, when they are refined, and that no refinement ever exceeds the budget."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -12,34 +12,47 @@ from sordino.account.accountants.accountant import epsilon
 from sordino.account.accountants.filter import GaussianFilter, RdpFilter, admits, filter_for
 from sordino.account.accountants.published import yuan_variances
 from sordino.adapt.geometric import Geometric, relative
-from sordino.adapt.refine import FilterRefit, Line
-from sordino.events import GaussianDpEvent, PoissonSampledDpEvent
-from sordino.mechanism import Turn
+from sordino.adapt.refine import FilterRefit, dearest
+from sordino.events import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
 from sordino.random.streams import Streams
-from sordino.runs.client_store import ClientStore
 from sordino.stages import Released
+from sordino.terms import Knobs, Terms, Turn
+from sordino.types import Adjacency
 
 EPSILON, DELTA = 2.0, 1e-5
-NOTHING = Released(torch.zeros(1), 0.0)
+NOTHING = Released(torch.zeros(1), 0.0, ())
+
+
+@dataclass(frozen=True)
+class Paid:
+    """A guarantee that Gaussians are charged to, over Poisson cohorts if there is a rate."""
+
+    count: int
+    rate: float | None = None
+
+    @property
+    def adjacency(self) -> Adjacency:
+        return "zero_out" if self.rate is None else "add_remove"
+
+    def event(self, noise_multiplier: float) -> DpEvent:
+        gaussian = GaussianDpEvent(noise_multiplier)
+        return gaussian if self.rate is None else PoissonSampledDpEvent(self.rate, gaussian)
 
 
 def rule(rounds, count=None, rate=None):
-    def event(z):
-        return GaussianDpEvent(z) if rate is None else PoissonSampledDpEvent(rate, GaussianDpEvent(z))
-
-    line = Line("zero_out" if rate is None else "add_remove", event, count or rounds)
-    return FilterRefit(((line, filter_for(EPSILON, DELTA, event(1.0), line.adjacency)),))
+    paid = Paid(count or rounds, rate)
+    return FilterRefit(((paid, filter_for(EPSILON, DELTA, paid.event(1.0), paid.adjacency)),))
 
 
 def play(adapter, losses, tell=False):
     """Plays a schedule to its end; returns the noise multipliers, and (to `tell`) if it was cut off by a refinement."""
     knobs, used, m, cut = adapter.start(), [], 0, False
-    while m < int(knobs["last_round"]):
-        m, last = m + 1, float(knobs["last_round"])
-        used.append(float(knobs["noise_multiplier"]))
-        turn = Turn(m, torch.zeros(1), knobs, Streams(0), ClientStore())
+    while m < int(knobs.number("last_round")):
+        m, last = m + 1, knobs.number("last_round")
+        used.append(knobs.noise_multiplier)
+        turn = Turn(Terms(m, torch.zeros(1), knobs), Streams(0))
         knobs = adapter.adapt(turn, NOTHING, {"loss": losses[m - 1]} if m <= len(losses) else {})
-        cut = float(knobs["last_round"]) == m < last
+        cut = knobs.number("last_round") == m < last
     return used if not tell else (used, cut)
 
 
@@ -81,14 +94,14 @@ def test_whenever_it_is_refined_the_whole_is_admitted_and_hardly_anything_is_lef
         loss += -1.0 if fell else 0.5
         losses.append(loss)
     used, cut = play(Geometric(1.0, level, theta, rounds, shrink, refit), losses, tell=True)
-    ((line, filter_),) = refit.lines
-    cost = filter_.cost(line.history(used), line.adjacency)
-    assert admits(filter_, line.history(used), line.adjacency)
+    ((paid, filter_),) = refit.releases
+    cost = filter_.cost(dearest(paid, used), paid.adjacency)
+    assert admits(filter_, dearest(paid, used), paid.adjacency)
     assert cost <= filter_.capacity
     assert cut or cost == pytest.approx(filter_.capacity, rel=1e-8)
     if rate is None:
         assert isinstance(filter_, GaussianFilter)
-        spent = epsilon(line.history(used), DELTA, "exact")
+        spent = epsilon(dearest(paid, used), DELTA, "exact")
         assert spent <= EPSILON
         assert cut or spent > EPSILON - 1e-6
     else:
@@ -98,7 +111,7 @@ def test_whenever_it_is_refined_the_whole_is_admitted_and_hardly_anything_is_lef
 def test_refinement_at_a_known_round_is_the_closed_form():
     # μ² is what plain Gaussians may spend: z′² = Σ θ^−(n−1) over the rounds to come, over what is left of it
     refit, theta = rule(30), 1.05
-    budget = refit.lines[0][1].capacity
+    budget = refit.releases[0][1].capacity
     past = [9.0 * relative(theta, m) for m in range(1, 11)]
     shape = [relative(theta, m) for m in range(11, 25)]
     left = budget - sum(z**-2 for z in past)
@@ -109,29 +122,29 @@ def test_where_a_client_takes_part_less_often_the_dearest_rounds_count():
     refit, theta = rule(30, count=8), 1.1
     shape = [relative(theta, m) for m in range(1, 31)]
     level = refit.level((), shape)
-    line, filter_ = refit.lines[0]
-    dearest = sorted(level * s for s in shape)[:8]
-    assert sum(z**-2 for z in dearest) == pytest.approx(filter_.capacity, rel=1e-8)
-    assert line.history([level * s for s in shape]) == {GaussianDpEvent(z): 1 for z in dearest}
+    paid, filter_ = refit.releases[0]
+    least_noisy = sorted(level * s for s in shape)[:8]
+    assert sum(z**-2 for z in least_noisy) == pytest.approx(filter_.capacity, rel=1e-8)
+    assert dearest(paid, [level * s for s in shape]) == {GaussianDpEvent(z): 1 for z in least_noisy}
 
 
 def test_the_strictest_guarantee_decides():
     seldom, always = rule(10, count=2), rule(10)
     shape = [relative(1.1, m) for m in range(1, 11)]
-    both = FilterRefit((*seldom.lines, *always.lines))
+    both = FilterRefit((*seldom.releases, *always.releases))
     assert both.level((), shape) == always.level((), shape) > seldom.level((), shape)
 
 
 def test_when_everything_is_spent_the_run_ends():
     refit = rule(10)
-    spent = math.sqrt(1 / refit.lines[0][1].capacity)
+    spent = math.sqrt(1 / refit.releases[0][1].capacity)
     assert refit.level([spent], [1.0, 1.0]) is None
     adapter = Geometric(1.0, spent, 1.0, 10, 0.5, refit)
     knobs = adapter.start()
     for loss in (1.0, 2.0):
-        turn = Turn(1, torch.zeros(1), knobs, Streams(0), ClientStore())
+        turn = Turn(Terms(1, torch.zeros(1), knobs), Streams(0))
         knobs = adapter.adapt(turn, NOTHING, {"loss": loss})
-    assert float(knobs["last_round"]) == 1
+    assert knobs.number("last_round") == 1
 
 
 def test_a_schedule_that_would_end_in_the_past_ends_now():
@@ -142,10 +155,10 @@ def test_knobs_go_through_a_checkpoint_and_inputs_are_left_alone():
     from safetensors.torch import load, save
 
     adapter = Geometric(1.0, 5.0, 1.1, 10, 0.8, rule(10))
-    knobs = dict(adapter.start())
-    turn = Turn(1, torch.zeros(1), knobs, Streams(0), ClientStore())
+    knobs = adapter.start()
+    turn = Turn(Terms(1, torch.zeros(1), knobs), Streams(0))
     after = adapter.adapt(turn, NOTHING, {"loss": 1.0})
     assert len(knobs["past"]) == 0
-    back = load(save({name: value.contiguous() for name, value in after.items()}))
-    one, two = (adapter.adapt(replace(turn, round_=2, knobs=k), NOTHING, {"loss": 2.0}) for k in (after, back))
-    assert all(torch.equal(one[name], two[name]) for name in one)
+    back = Knobs.from_tensors(load(save({name: value.contiguous() for name, value in after.tensors().items()})))
+    one, two = (adapter.adapt(turn.but(round_=2, knobs=k), NOTHING, {"loss": 2.0}).tensors() for k in (after, back))
+    assert set(one) == set(two) and all(torch.equal(one[name], two[name]) for name in one)

@@ -1,7 +1,5 @@
 """Scales from released movement: noise is taken out, nothing is left without noise, allocations keep their budget."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -17,9 +15,9 @@ WIDTH = 2000
 def adapted(adapter, make_turn, means, stddev):
     knobs = adapter.start()
     for round_, mean in enumerate(means, 1):
-        turn = replace(make_turn(round_, width=WIDTH), knobs=knobs)
+        turn = make_turn(round_, width=WIDTH).but(knobs=knobs)
         size = float(knobs["scales"].double().square().mean().sqrt())
-        knobs = adapter.adapt(turn, Released(mean(knobs["scales"].double()), stddev * size), {})
+        knobs = adapter.adapt(turn, Released(mean(knobs["scales"].double()), stddev * size, ()), {})
     return knobs
 
 
@@ -27,8 +25,8 @@ def test_before_the_first_release_all_scales_are_one():
     knobs = Movement(WIDTH, 0.5, 2.0).start()
     assert (knobs["scales"] == 1).all()
     assert (knobs["amplitude"] == 1).all()
-    assert float(knobs["noise_multiplier"]) == 2.0
-    assert float(knobs["clip_norm"]) == 0.5
+    assert knobs.noise_multiplier == 2.0
+    assert knobs.clip_norm == 0.5
 
 
 def test_it_finds_which_components_move_under_the_noise(make_turn):
@@ -74,26 +72,26 @@ def test_no_component_is_left_without_noise(make_turn):
 
 def test_a_release_that_is_not_finite_changes_nothing(make_turn):
     adapter = Movement(3, 1.0, 1.0)
-    turn = replace(make_turn(width=3), knobs=adapter.start())
-    assert adapter.adapt(turn, Released(torch.tensor([1.0, np.inf, 0.0]), 1.0), {}) is turn.knobs
+    turn = make_turn(width=3).but(knobs=adapter.start())
+    assert adapter.adapt(turn, Released(torch.tensor([1.0, np.inf, 0.0]), 1.0, ()), {}) is turn.knobs
 
 
 def test_scales_depend_on_released_values_alone_and_inputs_are_left_alone(make_turn):
     adapter = Movement(3, 1.0, 1.0)
     knobs = adapter.start()
-    kept = {name: value.clone() for name, value in knobs.items()}
-    turn = replace(make_turn(width=3), knobs=knobs)
-    released = Released(torch.tensor([1.0, 2.0, 3.0]), 0.5)
-    first, second = (adapter.adapt(turn, released, {"loss": loss}) for loss in (1.0, 2.0))
+    kept = {name: value.clone() for name, value in knobs.tensors().items()}
+    turn = make_turn(width=3).but(knobs=knobs)
+    released = Released(torch.tensor([1.0, 2.0, 3.0]), 0.5, ())
+    first, second = (adapter.adapt(turn, released, {"loss": loss}).tensors() for loss in (1.0, 2.0))
     assert all(torch.equal(first[name], second[name]) for name in first)
-    assert all(torch.equal(knobs[name], kept[name]) for name in knobs)
+    assert all(torch.equal(knobs.tensors()[name], kept[name]) for name in kept)
 
 
 def test_noise_of_the_expected_size_counts_as_no_movement_whatever_the_scales_were(make_turn):
     """Otherwise a scale would keep itself up: large scale, large noise, large movement."""
     adapter = Movement(WIDTH, 1.0, 1.0, "equal", decay=0.0)
     uneven = torch.cat([torch.full((WIDTH // 2,), 0.2), torch.full((WIDTH // 2,), 1.8)])
-    turn = replace(make_turn(width=WIDTH), knobs={**adapter.start(), "scales": uneven})
+    turn = make_turn(width=WIDTH).but(knobs=adapter.start().but(scales=uneven))
     size = float(uneven.square().mean().sqrt())
-    scales = adapter.adapt(turn, Released(uneven * 0.3, 0.3 * size), {})["scales"]
+    scales = adapter.adapt(turn, Released(uneven * 0.3, 0.3 * size, ()), {})["scales"]
     assert torch.allclose(scales, torch.ones(WIDTH), atol=1e-3)

@@ -6,16 +6,16 @@ import torch
 from sordino.adapt.plateau import Plateau
 from sordino.stages import Released
 
-QUIET = Released(torch.zeros(1), 0.0)
+QUIET = Released(torch.zeros(1), 0.0, ())
 
 
 def walk(part, make_turn, scores, start=1):
     """Returns the noise multipliers after each round, given the public accuracy at its beginning."""
     knobs, noises = part.start(), []
     for round_, score in enumerate(scores, start):
-        turn = make_turn(round_, **{name: float(value) for name, value in knobs.items()})
+        turn = make_turn(round_).but(knobs=knobs)
         knobs = part.adapt(turn, QUIET, {} if score is None else {"accuracy": score})
-        noises.append(float(knobs["noise_multiplier"]))
+        noises.append(knobs.noise_multiplier)
     return noises
 
 
@@ -43,10 +43,10 @@ def test_without_a_score_nothing_changes(make_turn):
 def test_a_released_count_takes_the_place_of_public_data(make_turn):
     part = Plateau(1.0, 2.0, threshold=0.0, side="right")
     turn = make_turn(1, clip_norm=1.0, noise_multiplier=2.0, score=0.5)
-    flat = Released(torch.zeros(1), 0.0, side={"right": torch.tensor([0.4])})
-    rising = Released(torch.zeros(1), 0.0, side={"right": torch.tensor([0.6])})
-    assert float(part.adapt(turn, flat, {"accuracy": 0.9})["noise_multiplier"]) == pytest.approx(1.4)
-    assert float(part.adapt(turn, rising, {"accuracy": 0.1})["noise_multiplier"]) == 2.0
+    flat = Released(torch.zeros(1), 0.0, (), side={"right": torch.tensor([0.4])})
+    rising = Released(torch.zeros(1), 0.0, (), side={"right": torch.tensor([0.6])})
+    assert part.adapt(turn, flat, {"accuracy": 0.9}).noise_multiplier == pytest.approx(1.4)
+    assert part.adapt(turn, rising, {"accuracy": 0.1}).noise_multiplier == 2.0
     assert float(part.adapt(turn, rising, {})["score"]) == pytest.approx(0.6)
     assert part.adapt(turn, QUIET, {"accuracy": 0.9}) == turn.knobs  # public scores are not looked at
 
@@ -54,5 +54,5 @@ def test_a_released_count_takes_the_place_of_public_data(make_turn):
 def test_other_knobs_are_kept_and_the_turn_is_not_changed(make_turn):
     turn = make_turn(1, clip_norm=3.0, noise_multiplier=2.0, score=0.9, other=7.0)
     knobs = Plateau(3.0, 2.0).adapt(turn, QUIET, {"accuracy": 0.1})
-    assert float(knobs["other"]) == 7.0 and float(knobs["clip_norm"]) == 3.0
-    assert float(turn.knobs["noise_multiplier"]) == 2.0 and float(turn.knobs["score"]) == 0.9
+    assert float(knobs["other"]) == 7.0 and knobs.clip_norm == 3.0
+    assert turn.knobs.noise_multiplier == 2.0 and float(turn.knobs["score"]) == 0.9

@@ -2,19 +2,12 @@
 
 from collections.abc import Callable
 
-import numpy as np
 import pytest
-import torch
 
-from sordino.mechanism import Turn, scalar
-from sordino.random.streams import Streams
-from sordino.runs.client_store import ClientStore
+from conftest import turn_of
+from sordino.terms import Turn
 
 
 @pytest.fixture(scope="session")
 def turn_factory() -> Callable[..., Turn]:
-    def make(width: int = 6, **knobs: float) -> Turn:
-        public = {name: scalar(value) for name, value in knobs.items()}
-        return Turn(1, torch.zeros(width), public, Streams(0), ClientStore(), np.empty(0, np.int64))
-
-    return make
+    return lambda width=6, **knobs: turn_of(width=width, **knobs)

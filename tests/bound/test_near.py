@@ -7,21 +7,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.bound.near import Near
-from sordino.memory import Memory, remember
+from sordino.client_state import ClientState, NoiseMemory, remembered
+from sordino.runs.client_store import ClientStore
 from sordino.stages import Update
 
 WIDTH = 6
 IDS = np.array([3, 7, 11])
 
 
-def update(rows, clients=IDS):
-    return Update(clients, rows, np.ones(len(rows), np.int64))
+def update(rows, clients=IDS, state=None):
+    return Update(clients, rows, np.ones(len(rows), np.int64), state=state)
 
 
-def keep(turn, clients, rows, difference=0.5):
-    numbers = torch.tensor([[1.0, difference]]).expand(len(clients), 2)
-    remember(turn.store, clients, rows, torch.zeros_like(rows), numbers)
-    turn.store.commit()
+def after(rows, difference=0.5, newcomers=0):
+    """The state of clients that sent these rows last, and of so many more that never took part."""
+    numbers = torch.tensor([[1.0, difference]]).expand(len(rows), 2)
+    state = remembered(IDS[: len(rows)], rows, torch.zeros_like(rows), numbers)
+    nobody = ClientState(torch.zeros(newcomers, state.rows.shape[1]), np.zeros(newcomers, bool))
+    return ClientState.joined([state, nobody])
 
 
 @settings(max_examples=150, deadline=None)
@@ -35,8 +38,7 @@ def test_both_bounds_hold_whatever_comes_in(rows, seed, clip_norm, difference, t
     turn = turn_factory(clip_norm=clip_norm, difference=difference)
     first = torch.randn(3, WIDTH, generator=torch.Generator().manual_seed(seed)) * clip_norm
     last = Near().bound(update(first), turn).rows
-    keep(turn, IDS, last)
-    now = Near().bound(update(torch.tensor(rows)), turn).rows
+    now = Near().bound(update(torch.tensor(rows), state=after(last)), turn).rows
     assert torch.isfinite(now).all()
     assert (now.double().norm(dim=1) <= clip_norm).all()
     if difference < 1:
@@ -45,8 +47,9 @@ def test_both_bounds_hold_whatever_comes_in(rows, seed, clip_norm, difference, t
 
 def test_an_update_is_pulled_along_the_line_to_the_last_one(make_turn):
     turn = make_turn(clip_norm=1.0, difference=0.2)
-    keep(turn, IDS[:1], torch.tensor([[0.5, 0, 0, 0, 0, 0.0]]))
-    bounded = Near().bound(update(torch.tensor([[0.5, 0.8, 0, 0, 0, 0], [0.1, 0, 0, 0, 0, 0]]), IDS[:2]), turn)
+    state = after(torch.tensor([[0.5, 0, 0, 0, 0, 0.0]]), newcomers=1)
+    rows = torch.tensor([[0.5, 0.8, 0, 0, 0, 0], [0.1, 0, 0, 0, 0, 0]])
+    bounded = Near().bound(update(rows, IDS[:2], state), turn)
     assert torch.allclose(bounded.rows[0], torch.tensor([0.5, 0.2, 0, 0, 0, 0]), atol=1e-5)
     assert torch.equal(bounded.rows[1], torch.tensor([0.1, 0, 0, 0, 0, 0]))
     assert bounded.clipped.tolist() == [True, False]
@@ -54,37 +57,40 @@ def test_an_update_is_pulled_along_the_line_to_the_last_one(make_turn):
 
 def test_newcomers_are_clipped_alone_and_close_updates_are_left_alone(make_turn):
     turn = make_turn(clip_norm=1.0, difference=0.2)
-    keep(turn, IDS[:1], torch.full((1, WIDTH), 0.1))
+    state = after(torch.full((1, WIDTH), 0.1), newcomers=1)
     rows = torch.full((2, WIDTH), 0.12)
-    assert torch.equal(Near().bound(update(rows, IDS[:2]), turn).rows, rows)
-    far = Near().bound(update(torch.full((1, WIDTH), 9.0), IDS[1:2]), turn)
-    assert far.rows.norm() == pytest.approx(1.0, rel=1e-4)
+    assert torch.equal(Near().bound(update(rows, IDS[:2], state), turn).rows, rows)
+    for nothing in (after(torch.zeros(0, WIDTH), newcomers=1), ClientState.blank(1), None):
+        far = Near().bound(update(torch.full((1, WIDTH), 9.0), IDS[1:2], nothing), turn)
+        assert far.rows.norm() == pytest.approx(1.0, rel=1e-4)
 
 
 def test_with_a_difference_of_one_nothing_is_pulled(make_turn):
     turn = make_turn(clip_norm=1.0, difference=1.0)
-    keep(turn, IDS[:1], torch.tensor([[1.0, 0, 0, 0, 0, 0]]))
+    state = after(torch.tensor([[1.0, 0, 0, 0, 0, 0]]))
     opposite = torch.tensor([[-1.0, 0, 0, 0, 0, 0]])
-    assert torch.equal(Near().bound(update(opposite, IDS[:1]), turn).rows, opposite)
+    assert torch.equal(Near().bound(update(opposite, IDS[:1], state), turn).rows, opposite)
 
 
 def test_a_private_difference_is_the_clients_own(make_turn):
     turn = make_turn(clip_norm=1.0, difference=0.5)
-    keep(turn, IDS, torch.zeros(3, WIDTH), difference=0.25)
+    state = after(torch.zeros(3, WIDTH), difference=0.25)
     rows = torch.tensor([[1.0, 0, 0, 0, 0, 0]]).expand(3, WIDTH)
-    assert torch.allclose(Near(private=True).bound(update(rows), turn).rows[:, 0], torch.tensor(0.25), atol=1e-5)
-    assert torch.allclose(Near().bound(update(rows), turn).rows[:, 0], torch.tensor(0.5), atol=1e-5)
+    assert torch.allclose(
+        Near(private=True).bound(update(rows, state=state), turn).rows[:, 0], torch.tensor(0.25), atol=1e-5
+    )
+    assert torch.allclose(Near().bound(update(rows, state=state), turn).rows[:, 0], torch.tensor(0.5), atol=1e-5)
 
 
-def test_memory_goes_through_the_store_and_back(make_turn):
-    turn = make_turn()
+def test_memory_goes_through_the_store_and_back():
+    store = ClientStore()
     rows, noise = torch.randn(3, WIDTH), torch.randn(3, WIDTH)
-    remember(turn.store, IDS, rows, noise, torch.tensor([[0.5, 0.1], [0.6, 0.2], [0.7, 0.3]]))
-    assert not Memory.recall(turn.store, IDS, WIDTH, 0.9).known.any()
-    turn.store.commit()
-    back = Memory.recall(turn.store, np.array([11, 99, 3]), WIDTH, 0.9)
+    store.remember(IDS, remembered(IDS, rows, noise, torch.tensor([[0.5, 0.1], [0.6, 0.2], [0.7, 0.3]])))
+    assert not NoiseMemory.recall(store.state(IDS), WIDTH, 0.9).known.any()
+    store.commit()
+    back = NoiseMemory.recall(store.state(np.array([11, 99, 3])), WIDTH, 0.9)
     assert back.known.tolist() == [True, False, True]
     assert torch.equal(back.update[[0, 2]], rows[[2, 0]])
-    assert torch.equal(back.noise[[0, 2]], noise[[2, 0]])
+    assert torch.equal(back.message[[0, 2]], noise[[2, 0]])
     assert back.variance.tolist() == pytest.approx([0.7, 1.0, 0.5])
     assert back.difference.tolist() == pytest.approx([0.3, 0.9, 0.1])

@@ -1,7 +1,6 @@
 """Predicted thresholds: Table II for all four optimisers, truncation around w_0, both allocations."""
 
 import copy
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -72,7 +71,7 @@ def test_table_two_by_hand_for_momentum():
 def bounded(make_turn, rows, predicted, sizes=(1, 1), noise_multiplier=2.0, **options):
     start = torch.tensor([1.0, -2.0, 0.5, 0.0])
     trace = Trace(torch.tensor(predicted), torch.zeros(2, 4), torch.zeros(2, 4))
-    turn = replace(make_turn(noise_multiplier=noise_multiplier), weights=start)
+    turn = make_turn(noise_multiplier=noise_multiplier).but(weights=start)
     update = Update(np.arange(2), torch.tensor(rows), np.array(sizes), trace)
     return PredictedBox(settings("sgd", 2), **options).bound(update, turn)
 
@@ -98,6 +97,13 @@ def test_printed_noise_is_the_square_root_of_d_times_sigma_times_beta_w(make_tur
     got = bounded(make_turn, [[0.0] * 4] * 2, PREDICTED, beta=1.1, sensitivity_divisor=divisor)
     expected = 4**0.5 * 2.0 * 1.1 * torch.tensor(PREDICTED).abs() / divisor
     assert torch.allclose(got.spread, expected)
+
+
+def test_the_root_of_d_can_be_left_out(make_turn):
+    with_it, without = (
+        bounded(make_turn, [[0.0] * 4] * 2, PREDICTED, beta=1.1, root_dimension=root).spread for root in (True, False)
+    )
+    assert torch.allclose(with_it, 2.0 * without) and (without > 0).any()
 
 
 @pytest.mark.parametrize("allocation", ["equal", "least_energy"])

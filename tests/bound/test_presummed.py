@@ -1,7 +1,5 @@
 """Clipping and summing in one go is clipping, then summing."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -27,7 +25,7 @@ def test_the_sum_and_the_clipped_are_the_same(settings, make_turn):
     trainer = Trainer(model, models.loss("auto", model, 3), settings)
     data = federation.gather(np.arange(12))
     norms = trainer.train(weights, data, make_turn().randomness, 1).rows.norm(dim=1)
-    turn = replace(make_turn(clip_norm=float(norms.quantile(0.5))), weights=weights, cohort=np.arange(12))
+    turn = make_turn(clip_norm=float(norms.quantile(0.5))).but(weights=weights, cohort=np.arange(12))
 
     apart = Clip().bound(LocalSteps().train(trainer, turn, data), turn)
     together = Presummed().bound(SummedSteps().train(trainer, turn, data), turn)

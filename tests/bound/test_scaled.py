@@ -1,7 +1,5 @@
 """Bounds in public units: the scaled norm never exceeds the clip norm, and the box lies inside the ball."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -22,7 +20,7 @@ def update(rows):
 
 def with_scales(turn, amplitude, allocation="least_energy"):
     amplitude = amplitude / amplitude.square().mean().sqrt()
-    return replace(turn, knobs={**turn.knobs, "amplitude": amplitude, "scales": shares(amplitude, allocation)})
+    return turn.but(knobs=turn.knobs.but(amplitude=amplitude, scales=shares(amplitude, allocation)))
 
 
 @settings(max_examples=200, deadline=None)

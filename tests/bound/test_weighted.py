@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from sordino.bound.weighted import StayNear, WeightedClip
-from sordino.mechanism import Turn, scalar
 from sordino.random.streams import Streams
-from sordino.runs.client_store import ClientStore
 from sordino.stages import Update
+from sordino.terms import Knobs, Terms, Turn
 
 rows = arrays.arrays(
     np.float32, st.tuples(st.integers(1, 6), st.integers(1, 8)), elements=st.floats(width=32, allow_nan=True)
@@ -18,7 +17,7 @@ rows = arrays.arrays(
 
 
 def turn(clip_norm: float) -> Turn:
-    return Turn(1, torch.zeros(1), {"clip_norm": scalar(clip_norm)}, Streams(0), ClientStore())
+    return Turn(Terms(1, torch.zeros(1), Knobs(clip_norm, 1.0)), Streams(0))
 
 
 @given(rows, st.integers(1, 10**9), st.floats(0.01, 100), st.integers(1, 10**6))

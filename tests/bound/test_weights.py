@@ -1,7 +1,5 @@
 """Weights in a ball: after every step, and again before anything leaves the client."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -18,7 +16,7 @@ def test_after_every_step_the_weights_themselves_are_clipped():
 
 def test_what_is_sent_leads_into_the_ball_wherever_training_ended(make_turn):
     start = torch.tensor([0.5, 0.0])
-    turn = replace(make_turn(clip_norm=1.0), weights=start)
+    turn = make_turn(clip_norm=1.0).but(weights=start)
     update = Update(np.arange(2), torch.tensor([[30.0, 40.0], [0.1, 0.0]]), np.array([2, 10]))
     bounded = WeightBall().bound(update, turn)
     weights = start + bounded.rows / bounded.weights[:, None]

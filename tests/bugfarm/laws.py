@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +21,8 @@ from sordino.aggregate.secure.masks import Mask
 from sordino.errors import SordinoError
 from sordino.random import streams as randomness
 from sordino.random.streams import Streams
-from sordino.server.charging import Books
+from sordino.runs.folder import RunFolder
+from sordino.server.charging import Charging
 
 Patch = pytest.MonkeyPatch
 
@@ -87,11 +87,12 @@ def streams_of_clients_differ() -> bool:
 
 
 def rounds_and_ledger_agree() -> bool:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "run"
+    with tempfile.TemporaryDirectory() as aside:
+        path = Path(aside) / "run"
         played.play(path, "mechanism.name=fed_ldp", "select.kind=fixed", "select.size=7", "dropout.rate=0.2")
-        metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-        with Ledger.open(path / "ledger.db") as ledger:
+        folder = RunFolder(path)
+        metrics = folder.metrics()
+        with Ledger.open(folder.ledger) as ledger:
             return int(ledger.participations.sum()) == sum(line["survivors"] for line in metrics)
 
 
@@ -111,8 +112,8 @@ def _short_seeds(patch: Patch) -> None:
 
 
 def _drops_a_sender(patch: Patch) -> None:
-    real = Books.settle
-    patch.setattr(Books, "settle", lambda self, at, senders, *rest: real(self, at, senders[:-1], *rest))
+    real = Charging.settle
+    patch.setattr(Charging, "settle", lambda self, at, senders, *rest: real(self, at, senders[:-1], *rest))
 
 
 LAWS: tuple[Law, ...] = (

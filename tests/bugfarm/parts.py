@@ -4,132 +4,136 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sordino.aggregate.plain import PlainSum
+from sordino.aggregate.plain import PartialSum, PlainSum
 from sordino.bound.l2 import Clip, clip_rows
 from sordino.bound.near import Near
 from sordino.bound.scaled import ScaledClip
 from sordino.bound.weighted import WeightedClip
 from sordino.events import Charge, DpEvent, Guarantee, NoOpDpEvent, PoissonSampledDpEvent
-from sordino.mechanism import Prices, Reveal, Turn, Vanished
 from sordino.perturb.correlated import CorrelatedNoise
 from sordino.perturb.gaussian import SERVER_ID, CentralGaussian, LocalGaussian
 from sordino.perturb.integer_shares import IntegerShares
 from sordino.perturb.quantile import QuantileGaussian
-from sordino.perturb.shares import GaussianShares
+from sordino.perturb.shares import GaussianShares, admissible
 from sordino.perturb.skellam import SkellamShares
 from sordino.select.poisson import Poisson
-from sordino.stages import Bounded, Released, Shielded, Summed, Update
+from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sent, Shielded, Summed, Update
+from sordino.terms import Knobs, Survivors, Terms, Turn, Vanished
 from sordino.train.local import ExampleGradients, SummedSteps
 from sordino.train.noisy import PrivateSteps
 from sordino.train.trainer import Trainer
 from sordino.types import IntArray
 
 
-def _noised(bounded: Bounded, noise: Tensor) -> Shielded:
-    return Shielded(bounded.clients, bounded.rows + noise, bounded.weights)
+def _noised(bounded: Bounded, noise: Tensor, multiplier: float) -> Sent:
+    """Returns messages that say, truly or not, that their noise is of this multiplier."""
+    stated = torch.full((len(bounded.clients),), multiplier**2, dtype=torch.float64)
+    return Sent(Shielded(bounded.clients, bounded.rows + noise, bounded.weights, stated, bounded.sensitivity))
 
 
 def _stddev(turn: Turn) -> float:
-    return turn.knob("noise_multiplier") * turn.knob("clip_norm")
+    return turn.knobs.noise_multiplier * turn.knobs.clip_norm
 
 
 class HalfNoise(LocalGaussian):
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
         noise = turn.randomness.normals("shield", turn.round_, bounded.clients, bounded.rows.shape[1])
-        return _noised(bounded, noise * _stddev(turn) * 0.5)
+        return _noised(bounded, noise * _stddev(turn) * 0.5, turn.knobs.noise_multiplier)
 
 
 class VarianceForStddev(LocalGaussian):
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
         noise = turn.randomness.normals("shield", turn.round_, bounded.clients, bounded.rows.shape[1])
-        return _noised(bounded, noise * _stddev(turn) ** 2)
+        return _noised(bounded, noise * _stddev(turn) ** 2, turn.knobs.noise_multiplier)
 
 
 class SameNoiseEveryRound(LocalGaussian):
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
-        return super().shield(bounded, replace(turn, round_=0))
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
+        return super().shield(bounded, turn.but(round_=0))
 
 
 class NeighboursShareASeed(LocalGaussian):
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
         noise = turn.randomness.normals("shield", turn.round_, bounded.clients // 2, bounded.rows.shape[1])
-        return _noised(bounded, noise * _stddev(turn))
+        return _noised(bounded, noise * _stddev(turn), turn.knobs.noise_multiplier)
 
 
 class OneDrawForAllCoordinates(LocalGaussian):
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
         noise = turn.randomness.normals("shield", turn.round_, bounded.clients, 1)
-        return _noised(bounded, noise.expand_as(bounded.rows) * _stddev(turn))
+        return _noised(bounded, noise.expand_as(bounded.rows) * _stddev(turn), turn.knobs.noise_multiplier)
 
 
 class NoNoiseOnTheBias(LocalGaussian):
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
         noise = turn.randomness.normals("shield", turn.round_, bounded.clients, bounded.rows.shape[1])
         noise[:, 2:] = 0
-        return _noised(bounded, noise * _stddev(turn))
+        return _noised(bounded, noise * _stddev(turn), turn.knobs.noise_multiplier)
 
 
 class ClampedNoise(LocalGaussian):
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
         noise = turn.randomness.normals("shield", turn.round_, bounded.clients, bounded.rows.shape[1])
-        return _noised(bounded, noise.clamp(-2, 2) * _stddev(turn))
+        return _noised(bounded, noise.clamp(-2, 2) * _stddev(turn), turn.knobs.noise_multiplier)
 
 
 class ReplacementAtThePriceOfAbsence(LocalGaussian):
-    def price(self, turn: Turn) -> Prices:
-        absence = replace(LocalGaussian(), adjacency="zero_out").price(turn)
+    def price(self, knobs: Knobs, round_: int = 1) -> Prices:
+        absence = LocalGaussian(self.unit, "zero_out").price(knobs, round_)
         return tuple((Guarantee(g.unit, g.observer, self.adjacency), event) for g, event in absence)
 
 
 class ForgottenParticipation(LocalGaussian):
-    def price(self, turn: Turn) -> Prices:
-        free = turn.round_ % 2 == 0
-        return tuple((g, NoOpDpEvent() if free else event) for g, event in super().price(turn))
+    def price(self, knobs: Knobs, round_: int = 1) -> Prices:
+        free = round_ % 2 == 0
+        return tuple((g, NoOpDpEvent() if free else event) for g, event in super().price(knobs, round_))
 
 
 class NoiseOfTheNextRound(LocalGaussian):
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
-        sooner = turn.knobs["noise_multiplier"] * math.sqrt(0.25)  # θ^(1/2) for θ = 1/4
-        return super().shield(bounded, replace(turn, knobs={**turn.knobs, "noise_multiplier": sooner}))
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
+        sooner = turn.knobs.noise_multiplier * math.sqrt(0.25)  # θ^(1/2) for θ = 1/4
+        return super().shield(bounded, turn.but(knobs=turn.knobs.but(noise_multiplier=sooner)))
 
 
 class ClipsTheFirstTensorOnly(Clip):
     def bound(self, update: Update, turn: Turn) -> Bounded:
-        rows, clipped = clip_rows(update.rows[:, :2], turn.knob("clip_norm"))
-        return Bounded(update.clients, torch.cat([rows, update.rows[:, 2:]], 1), torch.ones(len(rows)), clipped)
+        rows, clipped = clip_rows(update.rows[:, :2], turn.knobs.clip_norm)
+        whole = torch.cat([rows, update.rows[:, 2:]], 1)
+        return Bounded(update.clients, whole, torch.ones(len(rows)), clipped, self.sensitivity(turn.knobs))
 
 
 class ClipsTensorByTensor(Clip):
     def bound(self, update: Update, turn: Turn) -> Bounded:
-        parts = [clip_rows(part, turn.knob("clip_norm")) for part in update.rows.split(2, dim=1)]
+        parts = [clip_rows(part, turn.knobs.clip_norm) for part in update.rows.split(2, dim=1)]
         rows = torch.cat([part for part, _ in parts], 1)
-        return Bounded(update.clients, rows, torch.ones(len(rows)), parts[0][1] | parts[1][1])
+        clipped = parts[0][1] | parts[1][1]
+        return Bounded(update.clients, rows, torch.ones(len(rows)), clipped, self.sensitivity(turn.knobs))
 
 
 class LetsInfinityThrough(Clip):
     def bound(self, update: Update, turn: Turn) -> Bounded:
         norms = update.rows.norm(dim=1, keepdim=True)
-        rows = update.rows * (turn.knob("clip_norm") / norms).clamp(max=1)
-        return Bounded(update.clients, rows, torch.ones(len(rows)), norms[:, 0] > turn.knob("clip_norm"))
+        rows = update.rows * (turn.knobs.clip_norm / norms).clamp(max=1)
+        clipped = norms[:, 0] > turn.knobs.clip_norm
+        return Bounded(update.clients, rows, torch.ones(len(rows)), clipped, self.sensitivity(turn.knobs))
 
 
 class ClipsInTheWrongNorm(Clip):
     def bound(self, update: Update, turn: Turn) -> Bounded:
-        return Clip(order=2.0).bound(update, turn)
+        return replace(Clip(order=2).bound(update, turn), sensitivity=self.sensitivity(turn.knobs))
 
 
 class TrustsTheClaimedSize(WeightedClip):
     def bound(self, update: Update, turn: Turn) -> Bounded:
-        rows, clipped = clip_rows(update.rows, turn.knob("clip_norm"))
+        rows, clipped = clip_rows(update.rows, turn.knobs.clip_norm)
         weights = torch.from_numpy(update.sizes / (self.record_limit or 1)).float()
-        return Bounded(update.clients, rows * weights[:, None], weights, clipped)
+        return Bounded(update.clients, rows * weights[:, None], weights, clipped, self.sensitivity(turn.knobs))
 
 
 class ForgetsToStayNear(Near):
@@ -139,31 +143,33 @@ class ForgetsToStayNear(Near):
 
 class ClipsBeforeItScales(ScaledClip):
     def bound(self, update: Update, turn: Turn) -> Bounded:
-        rows, clipped = clip_rows(update.rows, turn.knob("clip_norm"))
-        return Bounded(update.clients, rows / turn.knobs["scales"], torch.ones(len(rows)), clipped)
+        rows, clipped = clip_rows(update.rows, turn.knobs.clip_norm)
+        scaled = rows / turn.knobs["scales"]
+        return Bounded(update.clients, scaled, torch.ones(len(rows)), clipped, self.sensitivity(turn.knobs))
 
 
 class FreshNoiseTooSmall(CorrelatedNoise):
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
-        smaller = turn.knobs["noise_multiplier"] * turn.knobs["difference"]
-        return super().shield(bounded, replace(turn, knobs={**turn.knobs, "noise_multiplier": smaller}))
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
+        smaller = turn.knobs.noise_multiplier * turn.knobs.number("difference")
+        return super().shield(bounded, turn.but(knobs=turn.knobs.but(noise_multiplier=smaller)))
 
 
 class SameServerNoiseEveryRound(CentralGaussian):
     def release(self, summed: Summed, turn: Turn) -> Released:
-        return super().release(summed, replace(turn, round_=0))
+        return super().release(summed, turn.but(round_=0))
 
 
 class NoiseDividedTwice(CentralGaussian):
     def release(self, summed: Summed, turn: Turn) -> Released:
         noise = turn.randomness.normals("release", turn.round_, SERVER_ID, len(summed.total))[0]
         stddev = _stddev(turn) / summed.weight
-        return Released((summed.total + noise * stddev) / summed.weight, stddev)
+        mean = (summed.total + noise * stddev) / summed.weight
+        return Released(mean, stddev, self.price(turn.knobs, turn.round_))
 
 
 class DividesByWhoeverCame(PlainSum):
-    def sum(self, messages: Iterable[Shielded], turn: Turn, vanished: Vanished, reveal: Reveal) -> Summed:
-        return PlainSum(None, self.tolerance).sum(messages, turn, vanished, reveal)
+    def finish(self, partial: PartialSum, vanished: Vanished) -> Summed:
+        return PlainSum(None, self.tolerance).finish(partial, vanished)
 
 
 class NoiseOfTheNextClipNorm(QuantileGaussian):
@@ -171,8 +177,9 @@ class NoiseOfTheNextClipNorm(QuantileGaussian):
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         share = float(summed.side["unclipped"]) / summed.weight + 0.5
-        following = turn.knobs["clip_norm"] * math.exp(-self.rate * (share - 0.5))
-        return super().release(summed, replace(turn, knobs={**turn.knobs, "clip_norm": following}))
+        assert summed.sensitivity is not None
+        following = summed.norm * math.exp(-self.rate * (share - 0.5))
+        return super().release(replace(summed, sensitivity=replace(summed.sensitivity, norm=following)), turn)
 
 
 class QuantileForFree(QuantileGaussian):
@@ -180,47 +187,49 @@ class QuantileForFree(QuantileGaussian):
         noise = turn.randomness.normals("release", turn.round_, SERVER_ID, len(summed.total) + 1)[0]
         mean = (summed.total + noise[:-1] * _stddev(turn)) / summed.weight
         share = (summed.side["unclipped"] + noise[-1:] * self.bit_stddev) / summed.weight + 0.5
-        return Released(mean, _stddev(turn) / summed.weight, side={"unclipped": share})
+        price = self.price(turn.knobs, turn.round_)
+        return Released(mean, _stddev(turn) / summed.weight, price, side={"unclipped": share})
 
 
 class SharesForEverybody(GaussianShares):
     """Draws shares as if nobody could vanish."""
 
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
-        share = _stddev(turn) / math.sqrt(len(turn.cohort))
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
+        share = turn.knobs.noise_multiplier / math.sqrt(len(turn.cohort))
         noise = turn.randomness.normals("shield", turn.round_, bounded.clients, bounded.rows.shape[1])
-        return _noised(bounded, noise * share)
+        return _noised(bounded, noise * share * bounded.norm, share)
 
 
 class SharesDividedByTheCount(GaussianShares):
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
         noise = turn.randomness.normals("shield", turn.round_, bounded.clients, bounded.rows.shape[1])
-        return _noised(bounded, noise * _stddev(turn) / len(turn.cohort))
+        share = turn.knobs.noise_multiplier / math.sqrt(len(turn.cohort))
+        return _noised(bounded, noise * _stddev(turn) / len(turn.cohort), share)
 
 
 class ThinsWithoutFreshNoise(GaussianShares):
-    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
-        shown = super().reveal(message, survivors, turn)
-        if shown is None or message.kept is None:
+    def reveal(self, kept: Kept, survivors: Survivors, turn: Turn) -> Revealed | None:
+        shown = super().reveal(kept, survivors, turn)
+        if shown is None:
             return None
-        least = max(1, math.ceil(round(len(turn.cohort) * (1 - self.tolerance), 9)))
-        return message.kept * (1 - math.sqrt(least / len(survivors)))
+        stays = admissible(len(turn.cohort), self.tolerance) / len(survivors.clients)
+        return replace(shown, rows=kept.noise * (1 - math.sqrt(stays)))
 
 
 class ThinsByTheSameStream(GaussianShares):
     """Draws the fresh noise of thinning from the stream of the share itself."""
 
-    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
+    def reveal(self, kept: Kept, survivors: Survivors, turn: Turn) -> Revealed | None:
         class Same:
             def normals(self, purpose: str, round_: int, clients: IntArray, width: int) -> Tensor:
                 return turn.randomness.normals("shield", round_, clients, width)
 
-        return super().reveal(message, survivors, replace(turn, randomness=Same()))  # type: ignore[arg-type]
+        return super().reveal(kept, survivors, Turn(turn.terms, Same()))  # type: ignore[arg-type]
 
 
 class IntegerNoiseInFloatUnits(IntegerShares):
-    def _shares(self, turn: Turn) -> SkellamShares:
-        right = super()._shares(turn)
+    def _shares(self, terms: Terms, norm: float) -> SkellamShares:
+        right = super()._shares(terms, norm)
         return replace(right, variance=right.variance / self.rounding.scale)
 
 
@@ -240,9 +249,9 @@ class VouchesForNothing(ExampleGradients):
     """Sums gradients without clipping them, and says that it clipped."""
 
     def train(self, trainer: Trainer, turn: Turn, data: object) -> Update:
-        wide = replace(turn, knobs={**turn.knobs, "clip_norm": turn.knobs["clip_norm"] * 1e6})
+        wide = turn.but(knobs=turn.knobs.but(clip_norm=turn.knobs.clip_norm * 1e6))
         update = super().train(trainer, wide, data)  # type: ignore[arg-type]
-        return replace(update, example_clip=turn.knob("clip_norm"))
+        return replace(update, example_clip=turn.knobs.clip_norm)
 
 
 @dataclass(frozen=True)
@@ -250,16 +259,16 @@ class ClipsTheSumOnly(SummedSteps):
     """Clips the sum of all updates, to as much as all of them together could have, in place of each."""
 
     def train(self, trainer: Trainer, turn: Turn, data: object) -> Update:
-        wide = replace(turn, knobs={**turn.knobs, "clip_norm": turn.knobs["clip_norm"] * len(turn.cohort)})
+        wide = turn.but(knobs=turn.knobs.but(clip_norm=turn.knobs.clip_norm * len(turn.cohort)))
         update = super().train(trainer, wide, data)  # type: ignore[arg-type]
-        return replace(update, client_clip=turn.knob("clip_norm"))
+        return replace(update, client_clip=turn.knobs.clip_norm)
 
 
 @dataclass(frozen=True)
 class NoiseBeforeClipping(PrivateSteps):
     def train(self, trainer: Trainer, turn: Turn, data: object) -> Update:
         update = replace(self, order="noise_then_clip")._plainly(trainer, turn, data)
-        vouched = {"example_clip": turn.knob("clip_norm"), "noise_multiplier": turn.knob("noise_multiplier")}
+        vouched = {"example_clip": turn.knobs.clip_norm, "noise_multiplier": turn.knobs.noise_multiplier}
         return replace(update, **vouched)
 
     def _plainly(self, trainer: Trainer, turn: Turn, data: object) -> Update:

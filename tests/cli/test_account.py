@@ -241,7 +241,7 @@ class TestLedger:
     def test_verify(self, sordino, run_folder):
         code, out, _ = sordino("ledger", run_folder, "--verify")
         assert code == 0
-        assert [line.split(":")[0] for line in out.strip().splitlines()] == ["chain", "costs", "certificate"]
+        assert [line.split(":")[0] for line in out.strip().splitlines()] == ["chain", "costs", "heads", "certificate"]
         assert json.loads(sordino("ledger", run_folder, "--verify", "--json")[1])["verified"] is True
 
     @pytest.mark.parametrize(
@@ -272,7 +272,8 @@ class TestLedger:
 
     def test_a_shared_ledger_shows_the_runs_own_rows(self, sordino, run_folder, tmp_path):
         shared = tmp_path / "shared.db"
-        (run_folder / "ledger.db").rename(shared)
+        for part in run_folder.glob("ledger.db*"):
+            part.rename(tmp_path / part.name.replace("ledger.db", "shared.db"))
         with Ledger.open(shared, "clinics") as ledger:
             ledger.reserve("theirs", 1, np.array([1]), BOTH)
         (run_folder / "recipe.toml").write_text(f'[ledger]\npath = "{shared}"\n')
@@ -283,6 +284,54 @@ class TestLedger:
             "theirs",
         }
         assert sordino("ledger", run_folder, "--verify")[0] == 0
+
+    def test_verify_with_heads_that_were_kept(self, sordino, run_folder, tmp_path):
+        kept = json.loads(sordino("ledger", run_folder, "--json")[1])["head"]
+        code, out, _ = sordino("ledger", run_folder, "--verify", "--head", kept)
+        assert code == 0
+        assert "and 1 that were kept" in out
+        code, out, err = sordino("ledger", run_folder, "--verify", "--head", "00" * 32)
+        assert (code, out) == (2, "")
+        assert "never had the head" in err
+
+    def test_verify_asks_the_witness_that_the_recipe_names(self, sordino, run_folder, tmp_path):
+        witness, path = tmp_path / "witness.jsonl", run_folder / "ledger.db"
+        (run_folder / "recipe.toml").write_text(f'[ledger]\nwitness = "{witness}"\n')
+        assert sordino("ledger", run_folder, "--verify")[0] == 2  # there is none yet
+        old = path.read_bytes(), (run_folder / "ledger.db.heads.jsonl").read_bytes()
+        with Ledger.open(path, witness=witness) as ledger:
+            ledger.reserve("theirs", 1, np.array([1]), BOTH)
+        assert sordino("ledger", run_folder, "--verify")[0] == 0
+        path.write_bytes(old[0])
+        (run_folder / "ledger.db.heads.jsonl").write_bytes(old[1])
+        code, _, err = sordino("ledger", run_folder, "--verify")
+        assert code == 2
+        assert "older copy" in err
+        (run_folder / "recipe.toml").unlink()
+        assert sordino("ledger", run_folder, "--verify")[0] == 0  # the folder alone cannot tell
+        assert sordino("ledger", run_folder, "--verify", "--witness", witness)[0] == 2
+
+    def test_a_client_is_asked_for_by_name(self, sordino, tmp_path):
+        with Ledger.open(tmp_path / "l.db", "clinics", ["anna", "bert"], create=True) as ledger:
+            ledger.reserve("one", 1, np.array([1]), BOTH)
+        lines = {
+            name: json.loads(sordino("ledger", tmp_path / "l.db", "--client", name, "--json")[1])["releases"]
+            for name in ("anna", "bert")
+        }
+        assert [len(lines["anna"]), len(lines["bert"])] == [1, 2]
+        code, _, err = sordino("ledger", tmp_path / "l.db", "--client", "carl")
+        assert code == 2
+        assert "knows no client 'carl'" in err
+
+    def test_the_two_parts_of_a_run_folder_are_found(self, sordino, run_folder):
+        for part, names in {"private": ["ledger.db*"], "public": ["certificate.json", "run.json"]}.items():
+            (run_folder / part).mkdir()
+            for name in names:
+                for file in list(run_folder.glob(name)):
+                    file.rename(run_folder / part / file.name)
+        code, out, _ = sordino("ledger", run_folder, "--verify")
+        assert code == 0
+        assert "certificate" in out
 
     @pytest.mark.parametrize("arguments", [("--client", "10"), ("--client", "-1")])
     def test_bad_clients(self, sordino, run_folder, arguments):

@@ -35,8 +35,9 @@ def test_json_is_one_object_and_nothing_else(tmp_path):
         (["--set", "select.kind=fixed", "--set", "select.size=2000"], "select.size"),
         (["--set", "data.name=mnist", "--set", "data.folder=nowhere"], "mnist"),
         (["--set", "mechanism.noise_multiplier=0.01"], "budget.epsilon"),
-        (["--set", "ledger.path=nowhere/people.db"], "ledger nowhere/people.db"),
+        (["--set", "ledger.path=no/such/people.db"], "ledger no/such/people.db"),
         (["--resume"], "--out"),
+        (["--resume", "--out", "never"], "never holds no run that began: leave out --resume"),
         (["nowhere.toml"], "nowhere.toml"),
     ],
 )

@@ -15,6 +15,8 @@ import torch
 from sordino.errors import StorageError
 from sordino.runs.client_store import ClientStore
 from sordino.runs.folder import Checkpoint, RunFolder
+from sordino.server.side import Position
+from sordino.terms import Knobs
 
 STATEFUL = ("--set", "mechanism.name=fed_cad", "--set", "run.rounds=3")
 
@@ -39,15 +41,16 @@ def sordino(*arguments, cwd, command="run", **more):
 
 
 def test_stopped_from_the_keyboard_it_names_the_folder_and_the_way_on(tmp_path):
-    child = sordino("--set", "run.rounds=2000", "--set", "mechanism.noise_multiplier=9999", cwd=tmp_path)
-    while child.poll() is None and not any(tmp_path.glob("runs/*/checkpoint.safetensors")):
+    long = ("--set", "mechanism.name=fed_ldp", "--set", "run.rounds=2000", "--set", "mechanism.noise_multiplier=9999")
+    child = sordino(*long, cwd=tmp_path)
+    while child.poll() is None and not any(tmp_path.glob("runs/*/private/checkpoint.safetensors")):
         time.sleep(0.05)
     child.send_signal(signal.SIGINT)
     told, complaint = child.communicate(timeout=60)
     (folder,) = (tmp_path / "runs").iterdir()
     assert (child.returncode, told) == (130, "")
     assert complaint.strip() == f"stopped; `sordino run --out runs/{folder.name} --resume` goes on where it ended"
-    assert (folder / "checkpoint.safetensors").exists()
+    assert (folder / "private" / "checkpoint.safetensors").exists()
 
 
 def nobody_is_left(group, seconds=20):
@@ -66,7 +69,7 @@ def test_a_comparison_that_is_stopped_ends_all_its_runs_and_says_how_to_go_on(tm
     """From a terminal, which interrupts the processes of the runs too, or by `kill`; more runs wait than are played."""
     long = ("--set", "run.rounds=20000", "--set", "mechanism.noise_multiplier=9999", "--seeds", "2", "--jobs", "2")
     child = sordino("dp_fedavg", "fed_ldp", *long, cwd=tmp_path, command="compare", start_new_session=True)
-    while child.poll() is None and len(list(tmp_path.glob("comparison/**/metrics.jsonl"))) < 2:
+    while child.poll() is None and len(list(tmp_path.glob("comparison/**/private/metrics.jsonl"))) < 2:
         time.sleep(0.05)
     stop(child.pid)
     try:
@@ -77,7 +80,7 @@ def test_a_comparison_that_is_stopped_ends_all_its_runs_and_says_how_to_go_on(tm
     assert (child.returncode, told) == (130, "")
     assert complaint.strip() == "stopped; the same command goes on where it ended"
     assert nobody_is_left(child.pid)
-    assert len(list(tmp_path.glob("comparison/**/metrics.jsonl"))) == 2
+    assert len(list(tmp_path.glob("comparison/**/private/metrics.jsonl"))) == 2
 
 
 def test_a_full_disk_is_one_sentence_and_the_run_goes_on_later(tmp_path):
@@ -101,7 +104,8 @@ def test_a_full_disk_is_one_sentence_and_the_run_goes_on_later(tmp_path):
 @pytest.mark.parametrize("name", ["fsync", "open"])
 def test_a_file_is_replaced_whole_or_not_at_all(name, tmp_path, monkeypatch):
     folder, store = RunFolder(tmp_path), ClientStore()
-    folder.save(Checkpoint(1, torch.ones(3), {}, {}), store)
+    folder.prepare()
+    folder.save(Checkpoint(Position(1, torch.ones(3), Knobs(1.0, 1.0), {}, {})), store)
 
     def refuse(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -109,6 +113,6 @@ def test_a_file_is_replaced_whole_or_not_at_all(name, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, name, refuse)
         with pytest.raises(StorageError, match=r"checkpoint\.safetensors cannot be written .*--resume"):
-            folder.save(Checkpoint(2, torch.zeros(3), {}, {}), store)
-    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.safetensors"]
-    assert folder.load(store).round_ == (1 if name == "fsync" else 2)  # the name alone was not made durable
+            folder.save(Checkpoint(Position(2, torch.zeros(3), Knobs(1.0, 1.0), {}, {})), store)
+    assert [path.name for path in folder.private.iterdir()] == ["checkpoint.safetensors"]
+    assert folder.load(store).here.round_ == 1

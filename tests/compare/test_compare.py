@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from sordino.cli.compare import compare
 from sordino.errors import RecipeError
 from sordino.mechanisms import MECHANISMS
+from sordino.runs.folder import RunFolder
 
 ARGUMENTS = ["dp_fedavg", "dp_fedavg_adaptive", "fed_ldp", "geometric", "fedavg", "--seeds", "2", "--epsilon", "4"]
 ARGUMENTS += ["--set", "run.rounds=3", "--set", "partition.clients=40", "--set", "select.kind=poisson"]
@@ -48,10 +49,7 @@ def test_every_contender_kept_to_the_budget_it_shares(told: dict[str, Any], out:
         assert all(0.5 * 4 < row["certified_epsilon"] <= 4 for row in rows)
         assert all(set(row["scores"]) == {"0", "1"} for row in rows)
         assert all(row["bytes_per_client"] == 4 * (64 * 10 + 10) for row in rows)
-    scores = [
-        json.loads((out / "dp_fedavg" / "epsilon-4" / f"seed-{seed}" / "metrics.jsonl").read_text().splitlines()[-1])
-        for seed in range(2)
-    ]
+    scores = [RunFolder(out / "dp_fedavg" / "epsilon-4" / f"seed-{seed}").metrics()[-1] for seed in range(2)]
     mine = next(row for row in panels["client", "central"] if row["contender"] == "dp_fedavg")
     assert mine["mean"] == pytest.approx(sum(line["accuracy"] for line in scores) / 2)
     assert told["without_privacy"] > 0.2
@@ -79,9 +77,10 @@ def test_the_markdown_shows_the_same_table(told: dict[str, Any], out: Path) -> N
 
 
 def test_a_second_call_plays_nothing_again(told: dict[str, Any], out: Path) -> None:
-    before = {path: path.stat().st_mtime_ns for path in out.glob("*/*/*/metrics.jsonl")}
+    before = {path: path.stat().st_mtime_ns for path in out.glob("*/*/*/private/metrics.jsonl")}
+    assert len(before) == 8
     assert invoke(out, "--no-images") == told
-    assert {path: path.stat().st_mtime_ns for path in out.glob("*/*/*/metrics.jsonl")} == before
+    assert {path: path.stat().st_mtime_ns for path in out.glob("*/*/*/private/metrics.jsonl")} == before
 
 
 def test_another_comparison_is_not_mixed_in(told: dict[str, Any], out: Path) -> None:
@@ -146,7 +145,7 @@ def test_budget_and_first_seed_are_those_of_the_recipe(tmp_path: Path) -> None:
     assert "plots/" not in (tmp_path / "comparison.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "metrics.jsonl"])
+@pytest.mark.parametrize("name", ["public/model.safetensors", "private/metrics.jsonl"])
 def test_a_damaged_run_is_named_with_what_to_do(name: str, told: dict[str, Any], out: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(out, copy)

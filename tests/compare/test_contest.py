@@ -7,7 +7,7 @@ import pytest
 from sordino.compare.contest import Class, contenders, trials
 from sordino.errors import RecipeError
 from sordino.mechanisms import MECHANISMS
-from sordino.recipe import Recipe, read
+from sordino.recipe import Recipe
 
 
 def test_everybody_gets_the_same_people_model_and_seed(tmp_path: Path) -> None:
@@ -15,7 +15,7 @@ def test_everybody_gets_the_same_people_model_and_seed(tmp_path: Path) -> None:
     own.write_text(
         '[mechanism]\nname = "fed_ldp"\nclip_norm = 0.25\n[partition]\nclients = 7\n[run]\nrounds = 3\nseed = 99\n'
     )
-    common = read(None, ["partition.clients=50", "model.name=mlp", "run.seed=4"])
+    common = Recipe.load(None, ["partition.clients=50", "model.name=mlp", "run.seed=4"])
     named, tuned = contenders(["dp_fedavg", str(own)], common, {})
     assert tuned.label == "tuned" and tuned.recipe.mechanism.clip_norm == 0.25 and tuned.recipe.run.rounds == 3
     for section in ("data", "partition", "model", "budget"):
@@ -38,7 +38,7 @@ def test_settings_for_one_contender_reach_no_other() -> None:
 
 
 def test_what_has_no_privacy_takes_the_plain_mean_unless_told_otherwise() -> None:
-    common = read(None, ["server.learning_rate=4"])
+    common = Recipe.load(None, ["server.learning_rate=4"])
     free, private = contenders(["fedavg", "dp_fedavg"], common, {})
     assert (free.recipe.server.learning_rate, private.recipe.server.learning_rate) == (None, 4.0)
     (told,) = contenders(["fedavg"], common, {"fedavg": ["server.learning_rate=2"]})

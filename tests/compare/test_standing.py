@@ -12,13 +12,13 @@ from scipy import stats
 from sordino.compare.contest import Class, Contender, Trial
 from sordino.compare.page import score, verdict
 from sordino.compare.standing import Result, against_leader, promise, ranking, standings
-from sordino.recipe import read
+from sordino.recipe import Recipe
 
 SCORES = st.lists(st.floats(0, 1).map(lambda x: round(x, 3)), min_size=4, max_size=4)
 
 
 def found(label: str, seed: int, score: float, certified: float | None = 1.0, epsilon: float = 1.0) -> Result:
-    contender = Contender(label, read(None, [f"mechanism.name={label}"]))
+    contender = Contender(label, Recipe.load(None, [f"mechanism.name={label}"]))
     return Result(Trial(contender, epsilon, seed, Path(label)), score, 5, 1.0, certified, None, 100)
 
 

@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from sordino import recipe as recipes
 from sordino.account.ledger.ledger import Ledger
 from sordino.data.federation import Federation
+from sordino.data.public import PublicCounts
 from sordino.errors import RecipeError
 from sordino.events import ComposedDpEvent, GaussianDpEvent, Guarantee, SelfComposedDpEvent
-from sordino.mechanism import Turn
-from sordino.random.streams import Streams
-from sordino.runs.client_store import ClientStore
-from sordino.runs.runner import run
+from sordino.recipe import Recipe
+from sordino.runs.run import run
 from sordino.runs.setup import assemble
 from sordino.server.charging import filters_for
 
@@ -30,21 +28,19 @@ def people():
     y = torch.randint(0, 4, (CLIENTS, EACH), generator=generator)
     y[30:] = 2
     x = torch.randn(CLIENTS * EACH, 6, generator=generator) + y.reshape(-1, 1)
-    return Federation.of(x, y.reshape(-1), np.repeat(np.arange(CLIENTS), EACH), test=0.1, classes=4)
+    owners, test = np.repeat(np.arange(CLIENTS), EACH), (x[::10], y.reshape(-1)[::10])
+    federation = Federation.of(x, y.reshape(-1), owners, test, classes=4)
+    return federation.declare(federation.proposed())
 
 
 def recipe(*settings):
     basics = ["mechanism.name=a_dpfl", "run.rounds=6", "train.batch_size=5", "select.kind=fixed", "select.size=20"]
-    return recipes.read(None, [*basics, "budget.epsilon=8", *settings])
-
-
-def first_turn(mechanism, round_=1):
-    return Turn(round_, torch.zeros(28), mechanism.adapter.start(), Streams(0), ClientStore())
+    return Recipe.load(None, [*basics, "budget.epsilon=8", *settings])
 
 
 def test_typical_clients_are_asked_and_skewed_ones_are_not(people, tmp_path):
     run(recipe("mechanism.histogram_noise=0.7", "budget.epsilon=30"), federation=people, out=tmp_path / "run")
-    with Ledger.open(tmp_path / "run" / "ledger.db") as ledger:
+    with Ledger.open(tmp_path / "run" / "private" / "ledger.db") as ledger:
         rounds = [entry for entry in ledger.entries if entry.round_ > 0]
         assert rounds and all(len(entry.participants.ids()) == 20 for entry in rounds)
         assert max(int(entry.participants.ids().max()) for entry in rounds) < 30
@@ -53,7 +49,7 @@ def test_typical_clients_are_asked_and_skewed_ones_are_not(people, tmp_path):
 def test_the_opening_is_charged_to_everybody_exactly_once(people, tmp_path):
     mechanism = assemble(recipe(), federation=people).mechanism
     run(recipe(), federation=people, out=tmp_path / "run")
-    with Ledger.open(tmp_path / "run" / "ledger.db") as ledger:
+    with Ledger.open(tmp_path / "run" / "private" / "ledger.db") as ledger:
         openings = [entry for entry in ledger.entries if entry.round_ == 0]
         assert len(openings) == 1 and len(openings[0].participants.ids()) == CLIENTS
         assert {(c.guarantee, c.event) for c in openings[0].charges} == {
@@ -69,8 +65,8 @@ def test_the_filter_holds_and_the_certificate_is_its_promise(people, tmp_path):
     for entry in outcome.certificate.entries:
         assert entry.status == "certified" and entry.epsilon <= 8 * (1 + 1e-9) and "filter" in entry.accountant
     mechanism = assemble(always, federation=people).mechanism
-    filters = filters_for(mechanism, first_turn(mechanism), 8.0, 1e-5)
-    with Ledger.open(tmp_path / "run" / "ledger.db") as ledger:
+    filters = filters_for(mechanism, 8.0, 1e-5)
+    with Ledger.open(tmp_path / "run" / "private" / "ledger.db") as ledger:
         for guarantee in (SERVER, OUTSIDER):
             charges = [charge for entry in ledger.entries for charge in entry.charges if charge.guarantee == guarantee]
             spent = ComposedDpEvent(tuple(charge.event for charge in charges))
@@ -81,20 +77,19 @@ def test_the_filter_holds_and_the_certificate_is_its_promise(people, tmp_path):
 def test_noise_is_calibrated_so_that_the_expected_decays_spend_the_budget(settings, people):
     mechanism = assemble(recipe("run.rounds=12", *settings), federation=people).mechanism
     start, part = mechanism.adapter.start(), mechanism.perturber
-    z, decays = float(start["noise_multiplier"]), 0 if "mechanism.expected_decays=0" in settings else 2
-    turn, spent = first_turn(mechanism), [GaussianDpEvent(mechanism.opening.noise_multiplier)]
+    z, decays = start.noise_multiplier, 0 if "mechanism.expected_decays=0" in settings else 2
+    spent = [GaussianDpEvent(mechanism.opening.noise_multiplier)]
     for round_ in range(1, 13):
         level = (round_ - 1) * (decays + 1) // 12
-        knobs = {**start, "noise_multiplier": torch.tensor(z * 0.7**level, dtype=torch.float64)}
-        spent.append(part.price(Turn(round_, turn.weights, knobs, turn.randomness, turn.store))[0][1])
-    for chosen in filters_for(mechanism, turn, 8.0, 1e-5).values():
+        spent.append(part.price(start.but(noise_multiplier=z * 0.7**level), round_)[0][1])
+    for chosen in filters_for(mechanism, 8.0, 1e-5).values():
         total = chosen.cost(ComposedDpEvent(tuple(spent)), "add_remove")
         assert total == pytest.approx(chosen.capacity, rel=1e-6) and total <= chosen.capacity * (1 + 1e-9)
 
 
 def test_counts_are_charged_in_adjustment_rounds_alone(people):
     mechanism = assemble(recipe("mechanism.adjust_every=3"), federation=people).mechanism
-    events = [mechanism.quote(first_turn(mechanism, round_))[0].event for round_ in (1, 2, 3)]
+    events = [mechanism.quote(mechanism.adapter.start(), round_)[0].event for round_ in (1, 2, 3)]
     count = GaussianDpEvent(mechanism.perturber.count.noise_multiplier)
     assert events[0] == events[1] and isinstance(events[0], SelfComposedDpEvent)
     assert events[2] == ComposedDpEvent((events[0], count))
@@ -103,7 +98,7 @@ def test_counts_are_charged_in_adjustment_rounds_alone(people):
 def test_public_records_need_no_count(people):
     public = Federation(
         "own", people.train_x, people.train_y, people.test_x, people.test_y, 4, people.partition,
-        people.test_x, people.test_y,
+        people.test_x, people.test_y, people.declared,
     )  # fmt: skip
     mechanism = assemble(recipe(), federation=public).mechanism
     assert mechanism.perturber.count is None and mechanism.adapter.side is None
@@ -153,7 +148,7 @@ def test_clients_below_the_threshold_are_refused(people, tmp_path):
         federation=people,
         out=tmp_path / "run",
     )
-    with Ledger.open(tmp_path / "run" / "ledger.db") as ledger:
+    with Ledger.open(tmp_path / "run" / "private" / "ledger.db") as ledger:
         asked = np.unique(np.concatenate([e.participants.ids() for e in ledger.entries if e.round_ > 0]))
         assert 0 < len(asked) < 40 and asked.max() < 30
 
@@ -172,6 +167,6 @@ def test_impossible_settings_are_named(settings, words, people):
 
 def test_regression_is_refused():
     x = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
-    numbers = Federation.of(x, x[:, 0], 5)
+    numbers = Federation.of(x, x[:, 0], 5, test=None, classes=0, public=PublicCounts(records=len(x)))
     with pytest.raises(RecipeError, match="labels"):
         assemble(recipe("select.size=2"), federation=numbers)

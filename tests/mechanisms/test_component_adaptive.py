@@ -12,8 +12,6 @@ from sordino.account.accountants.accountant import price
 from sordino.account.accountants.published import xue_sigma0
 from sordino.errors import RecipeError
 from sordino.events import GaussianDpEvent, Guarantee, Unbounded
-from sordino.mechanism import Turn
-from sordino.random.streams import Streams
 from sordino.runs.client_store import ClientStore
 from sordino.runs.folder import RunFolder
 
@@ -22,30 +20,25 @@ FAITHFUL = "mechanism.mode=faithful"
 WORLD = ("dropout.rate=0.3", "dropout.late=0.3", "dropout.late_round=3", "select.kind=fixed", "select.size=12")
 
 
-def first_turn(mechanism, width=650):
-    return Turn(1, torch.zeros(width), mechanism.adapter.start(), Streams(0), ClientStore())
-
-
 @pytest.mark.parametrize("trust", ["local", "distributed", "central"])
 def test_the_ledger_equals_the_quote_and_the_budget_is_met_to_a_millionth(trust, tmp_path):
     setting = f"mechanism.trust={trust}"
     mechanism = cast(NAME, setting).mechanism
-    quoted = {charge.guarantee: charge.event for charge in mechanism.quote(first_turn(mechanism))}
+    quoted = {charge.guarantee: charge.event for charge in mechanism.quote(mechanism.adapter.start())}
     play(tmp_path / "run", NAME, setting)
     with charged(tmp_path / "run") as ledger:
         for guarantee, event in quoted.items():
             assert ledger.book(guarantee).histories(np.arange(24)) == [Counter({event: 5})] * 24
-    bounded = [event for event in quoted.values() if not isinstance(event, Unbounded)]
-    assert bounded
-    for event in bounded:
-        assert 8 - 1e-6 < price({event: 5}).epsilon(1e-5) <= 8
+    costs = [price({event: 5}).epsilon(1e-5) for event in quoted.values() if not isinstance(event, Unbounded)]
+    assert 8 - 1e-6 < max(costs) <= 8
 
 
 def test_replacing_a_client_is_hidden_by_half_the_multiplier():
     mechanism = cast(NAME, "mechanism.adjacency=replace", "mechanism.noise_multiplier=3").mechanism
-    assert dict(mechanism.perturber.price(first_turn(mechanism))) == {
+    assert dict(mechanism.perturber.price(mechanism.adapter.start())) == {
         Guarantee("client", "server", "replace"): GaussianDpEvent(1.5),
-        Guarantee("client", "outsider", "replace"): GaussianDpEvent(1.5),
+        # an outsider sees sums of 24 messages, whose noise all hides each of them
+        Guarantee("client", "outsider", "replace"): GaussianDpEvent(1.5 * 24**0.5),
     }
 
 
@@ -62,7 +55,7 @@ def test_scales_adapt_while_the_price_stays(tmp_path):
         for entry in ledger.entries:
             events |= {charge.event for charge in entry.charges if not isinstance(charge.event, Unbounded)}
     assert len(events) == 1
-    scales = RunFolder(outcome.folder).load(ClientStore()).knobs["scales"]
+    scales = RunFolder(outcome.folder).load(ClientStore()).here.knobs["scales"]
     assert float(scales.std()) > 0.01
 
 
@@ -104,21 +97,22 @@ def test_the_certificate_shows_the_claim_and_why_nothing_is_certified(tmp_path):
 
 def test_sigma_zero_is_equation_thirteen_unless_it_is_set():
     knobs = cast(NAME, FAITHFUL).mechanism.adapter.start()
-    assert float(knobs["noise_multiplier"]) == pytest.approx(xue_sigma0(8, 5, 1e-5))
+    assert knobs.noise_multiplier == pytest.approx(xue_sigma0(8, 5, 1e-5))
 
 
 def test_the_divisor_divides_the_noise_and_nothing_else(tmp_path):
     def released(divisor):
         folder = tmp_path / divisor
         play(folder, NAME, FAITHFUL, f"mechanism.sensitivity_divisor={divisor}", "run.rounds=1", "model.name=mlp")
-        return json.loads((folder / "metrics.jsonl").read_text().splitlines()[0])["noise_stddev"]
+        return json.loads((folder / "private" / "metrics.jsonl").read_text().splitlines()[0])["noise_stddev"]
 
-    assert released("1") == pytest.approx(16 * released("16"), rel=1e-4)
+    # other streams train other batches, so weights, and the noise that follows them, are only nearly the same
+    assert released("1") == pytest.approx(16 * released("16"), rel=0.02)
 
 
 def test_a_run_records_box_plots_on_request(tmp_path):
     play(tmp_path / "run", NAME, FAITHFUL, "run.notes=true", "model.name=mlp", *WORLD)
-    notes = np.load(tmp_path / "run" / "notes.npz")
+    notes = np.load(tmp_path / "run" / "private" / "notes.npz")
     original, truncated = notes["original"], notes["truncated"]
     assert original.shape == truncated.shape == (5, 8, 5)
     there = ~np.isnan(original)

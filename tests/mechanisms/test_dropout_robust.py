@@ -1,19 +1,19 @@
 """dropout_robust end to end: who is charged what, that it is what was quoted, and that every way of summing agrees."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from sordino import recipe as recipes
 from sordino.account.accountants.accountant import price
 from sordino.account.ledger.ledger import Ledger
+from sordino.audit.replay import replay
 from sordino.data.federation import Federation
 from sordino.errors import RecipeError
 from sordino.events import GaussianDpEvent, Guarantee, PoissonSampledDpEvent, Skellam, Unbounded
-from sordino.mechanism import Turn
-from sordino.random.streams import Streams
-from sordino.runs.client_store import ClientStore
-from sordino.runs.runner import run
+from sordino.recipe import Recipe
+from sordino.runs.run import run
 from sordino.runs.setup import assemble
 
 SERVER = Guarantee("client", "server", "zero_out")
@@ -23,7 +23,7 @@ WORLD = ["dropout.rate=0.25", STAGES, "dropout.late=0.2", "dropout.late_round=3"
 
 
 def recipe(*settings):
-    return recipes.read(None, ["mechanism.name=dropout_robust", "run.rounds=4", *settings])
+    return Recipe.load(None, ["mechanism.name=dropout_robust", "run.rounds=4", *settings])
 
 
 @pytest.fixture(scope="module")
@@ -31,17 +31,14 @@ def people():
     generator = torch.Generator().manual_seed(0)
     x, owners = torch.randn(600, 8, generator=generator), np.repeat(np.arange(60), 10)
     y = (x[:, 0] + x[:, 1] > 0).long()
-    return Federation.of(x, y, owners, test=0.1)
-
-
-def first_turn(mechanism, width=18):
-    return Turn(1, torch.zeros(width), mechanism.adapter.start(), Streams(0), ClientStore())
+    federation = Federation.of(x, y, owners, test=(x[:60], y[:60]))
+    return federation.declare(replace(federation.proposed(), sizes=True))
 
 
 def test_the_realised_ledger_equals_the_quoted_plan(people, tmp_path):
     outcome = run(recipe(), federation=people, out=tmp_path / "run")
     mechanism = assemble(recipe(), federation=people).mechanism
-    quoted = {charge.guarantee: charge.event for charge in mechanism.quote(first_turn(mechanism))}
+    quoted = {charge.guarantee: charge.event for charge in mechanism.quote(mechanism.adapter.start())}
     assert set(quoted) == {SERVER, OUTSIDER}
     for entry in outcome.certificate.entries:
         event = quoted[Guarantee(entry.unit, entry.observer, entry.adjacency)]
@@ -51,9 +48,11 @@ def test_the_realised_ledger_equals_the_quoted_plan(people, tmp_path):
 
 
 def test_selection_amplifies_against_the_outsider_alone(people):
-    mechanism = assemble(recipe("select.kind=poisson", "select.rate=0.2"), federation=people).mechanism
-    charges = {charge.guarantee: charge for charge in mechanism.quote(first_turn(mechanism))}
-    z = float(mechanism.adapter.start()["noise_multiplier"])
+    mechanism = assemble(
+        recipe("select.kind=poisson", "select.rate=0.2", "aggregate.kind=plain"), federation=people
+    ).mechanism
+    charges = {charge.guarantee: charge for charge in mechanism.quote(mechanism.adapter.start())}
+    z = mechanism.adapter.start().noise_multiplier
     assert charges[SERVER].event == GaussianDpEvent(z) and charges[SERVER].payers == "participants"
     assert charges[OUTSIDER].event == PoissonSampledDpEvent(0.2, GaussianDpEvent(z))
     assert charges[OUTSIDER].payers == "eligible"
@@ -63,12 +62,12 @@ def test_selection_amplifies_against_the_outsider_alone(people):
 def test_dropouts_and_late_joiners_are_lived_through_and_silent_clients_pay_nothing(mode, people, tmp_path):
     settings = [f"mechanism.mode={mode}", "select.kind=poisson", "select.rate=0.8", "mechanism.noise_multiplier=5"]
     outcome = run(
-        recipe(*settings, *WORLD, "budget.epsilon=50", "aggregate.tolerance=0.6"),
+        recipe(*settings, *WORLD, "budget.epsilon=50", "aggregate.tolerance=0.6", "aggregate.kind=plain"),
         federation=people,
         out=tmp_path / "run",
     )
     assert outcome.rounds == 4
-    with Ledger.open(tmp_path / "run" / "ledger.db") as ledger:
+    with Ledger.open(tmp_path / "run" / "private" / "ledger.db") as ledger:
         sent = sum(len(entry.participants.ids()) for entry in ledger.entries)
         assert ledger.participations.sum() == sent < 0.8 * 60 * 4
         assert ledger.participations.max() <= 4
@@ -82,8 +81,8 @@ def test_the_denominator_is_a_public_constant(people):
 
 @pytest.mark.parametrize("name", ["dropout_robust", "dp_sgd"])
 def test_secure_sums_of_every_fidelity_train_the_same_model(name, people, tmp_path):
-    outcomes = [
-        run(
+    played = [
+        replay(
             recipe(
                 f"mechanism.name={name}",
                 "aggregate.kind=secure",
@@ -91,27 +90,27 @@ def test_secure_sums_of_every_fidelity_train_the_same_model(name, people, tmp_pa
                 *WORLD,
                 "run.rounds=2",
             ),
-            federation=people,
-            out=tmp_path / fidelity,
+            people,
+            0,
         )
         for fidelity in ("exact", "masked", "full")
     ]
-    first = outcomes[0]
-    assert first.weights.abs().max() > 0
-    for outcome in outcomes[1:]:
-        assert torch.equal(outcome.weights, first.weights)
-        assert [e.epsilon for e in outcome.certificate.entries] == [e.epsilon for e in first.certificate.entries]
+    first = played[0]
+    assert first.last.abs().max() > 0
+    for other in played[1:]:
+        assert torch.equal(other.last, first.last)
+        assert [e.epsilon for e in other.certificate.entries] == [e.epsilon for e in first.certificate.entries]
 
 
 @pytest.mark.parametrize("name", ["dropout_robust", "dp_sgd"])
 def test_integer_noise_is_calibrated_on_its_own_event(name, people):
     mechanism = assemble(recipe(f"mechanism.name={name}", "aggregate.kind=secure"), federation=people).mechanism
-    events = [(c.guarantee.adjacency, c.event) for c in mechanism.quote(first_turn(mechanism))]
+    events = [(c.guarantee.adjacency, c.event) for c in mechanism.quote(mechanism.adapter.start())]
     assert all(isinstance(event, Skellam) for _, event in events)
     worst = max(price({event: 4}, adjacency=adjacency).epsilon(1e-5) for adjacency, event in events)
     assert worst == pytest.approx(1, abs=1e-5) and worst <= 1
-    plain = assemble(recipe(f"mechanism.name={name}"), federation=people).mechanism
-    integers, floats = (float(m.adapter.start()["noise_multiplier"]) for m in (mechanism, plain))
+    plain = assemble(recipe(f"mechanism.name={name}", "aggregate.kind=plain"), federation=people).mechanism
+    integers, floats = (m.adapter.start().noise_multiplier for m in (mechanism, plain))
     assert floats < integers < 1.15 * floats
 
 
@@ -181,7 +180,7 @@ def test_the_printed_forms_run_and_certify_what_the_leak_leaves(form, people, tm
 
 def test_the_printed_guarantees(people):
     mechanism = faithful(people, "select.kind=poisson", "select.rate=0.3")
-    charges = mechanism.quote(first_turn(mechanism))
+    charges = mechanism.quote(mechanism.adapter.start())
     assert [c.payers for c in charges] == ["participants"] * 3
     assert isinstance(charges[2].event, Unbounded) and not isinstance(charges[0].event, PoissonSampledDpEvent)
 

@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from played import SMALL, cast, charged, play
-from sordino import recipe as recipes
+from played import SMALL, cast, charged, play, trained
 from sordino.account.accountants.accountant import price
+from sordino.client_state import NoiseMemory
 from sordino.events import CorrelatedGaussian, Guarantee
-from sordino.mechanism import Turn
-from sordino.memory import Memory
-from sordino.random.streams import Streams
+from sordino.recipe import Recipe
 from sordino.runs.client_store import ClientStore
 from sordino.runs.folder import RunFolder
-from sordino.runs.runner import run
+from sordino.runs.run import run
 
 NAME = "mechanism.name=fed_cad"
 FAITHFUL = "mechanism.mode=faithful"
@@ -23,18 +21,14 @@ SERVER = Guarantee("client", "server", "zero_out")
 WORLD = ("dropout.rate=0.3", "dropout.late=0.3", "dropout.late_round=3", "select.kind=fixed", "select.size=12")
 
 
-def first_turn(mechanism, width=650):
-    return Turn(1, torch.zeros(width), mechanism.adapter.start(), Streams(0), ClientStore())
-
-
 def checkpoint(folder):
-    store = ClientStore(folder / "clients.f32")
+    store = ClientStore(folder / "private" / "clients.f32")
     return RunFolder(folder).load(store), store
 
 
 def test_a_participation_is_one_gaussian_whatever_rounds_are_skipped(tmp_path):
     mechanism = cast(NAME, *WORLD).mechanism
-    quoted = {c.guarantee: c.event for c in mechanism.quote(first_turn(mechanism))}
+    quoted = {c.guarantee: c.event for c in mechanism.quote(mechanism.adapter.start())}
     play(tmp_path / "run", NAME, *WORLD)
     with charged(tmp_path / "run") as ledger:
         times = ledger.participations
@@ -50,23 +44,23 @@ def test_a_participation_is_one_gaussian_whatever_rounds_are_skipped(tmp_path):
 def test_certified_epsilon_of_the_papers_settings(sigma, times, replace, zero_out):
     for adjacency, expected in (("replace", replace), ("zero_out", zero_out)):
         mechanism = cast(NAME, f"mechanism.noise_multiplier={sigma}", f"mechanism.adjacency={adjacency}").mechanism
-        (_, event), _ = mechanism.perturber.price(first_turn(mechanism))
+        (_, event), _ = mechanism.perturber.price(mechanism.adapter.start())
         assert isinstance(event, CorrelatedGaussian)
         assert price({event: times}).epsilon(1e-5) == pytest.approx(expected, abs=0.006)
 
 
 def test_the_budget_is_met_to_a_millionth():
     mechanism = cast(NAME).mechanism
-    (_, event), _ = mechanism.perturber.price(first_turn(mechanism))
+    (_, event), _ = mechanism.perturber.price(mechanism.adapter.start())
     assert 8 - 1e-6 < price({event: 5}).epsilon(1e-5) <= 8
 
 
-def test_fed_ldp_is_the_special_case_of_a_difference_of_one(tmp_path):
-    one = play(tmp_path / "cad", NAME, "mechanism.difference=1", "mechanism.noise_multiplier=2", *WORLD)
-    two = play(tmp_path / "ldp", "mechanism.name=fed_ldp", "mechanism.noise_multiplier=2", *WORLD)
-    assert torch.equal(one.weights, two.weights)
-    correlated = play(tmp_path / "half", NAME, "mechanism.noise_multiplier=2", *WORLD)
-    assert not torch.equal(one.weights, correlated.weights)
+def test_fed_ldp_is_the_special_case_of_a_difference_of_one():
+    one = trained(NAME, "mechanism.difference=1", "mechanism.noise_multiplier=2", *WORLD)
+    two = trained("mechanism.name=fed_ldp", "mechanism.noise_multiplier=2", *WORLD)
+    assert torch.equal(one, two)
+    correlated = trained(NAME, "mechanism.noise_multiplier=2", *WORLD)
+    assert not torch.equal(one, correlated)
 
 
 def test_only_clients_that_took_part_have_state_and_it_survives_a_resume(tmp_path):
@@ -75,7 +69,7 @@ def test_only_clients_that_took_part_have_state_and_it_survives_a_resume(tmp_pat
     with charged(tmp_path / "whole") as ledger:
         _, store = checkpoint(tmp_path / "whole")
         assert sorted(store.slots) == np.flatnonzero(ledger.participations).tolist()
-    memory = Memory.recall(store, np.array(sorted(store.slots)), 650, 0.5)
+    memory = NoiseMemory.recall(store.state(np.array(sorted(store.slots))), 650, 0.5)
     assert (memory.update.norm(dim=1) <= 1).all()
     assert ((memory.variance >= 0.75 - 1e-6) & (memory.variance <= 1)).all()
 
@@ -83,7 +77,7 @@ def test_only_clients_that_took_part_have_state_and_it_survives_a_resume(tmp_pat
         if metrics["round"] == 3:
             raise KeyboardInterrupt
 
-    recipe = recipes.read(None, [*SMALL, *settings])
+    recipe = Recipe.load(None, [*SMALL, *settings])
     with pytest.raises(KeyboardInterrupt):
         run(recipe, out=tmp_path / "broken", watcher=crash)
     again = run(recipe, out=tmp_path / "broken", resume=True)
@@ -93,8 +87,8 @@ def test_only_clients_that_took_part_have_state_and_it_survives_a_resume(tmp_pat
 def test_an_adaptive_difference_moves_within_its_bounds_and_costs_nothing(tmp_path):
     settings = (NAME, "mechanism.obsolete=0.4", "budget.epsilon=2000", "train.learning_rate=0.1")
     play(tmp_path / "run", *settings)
-    here, _ = checkpoint(tmp_path / "run")
-    difference = float(here.knobs["difference"])
+    last, _ = checkpoint(tmp_path / "run")
+    difference = last.here.knobs.number("difference")
     assert difference != 0.5
     assert 0.05 <= difference <= 1
     with charged(tmp_path / "run") as ledger:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sordino import recipe as recipes
-from sordino.runs.runner import run
+from sordino.recipe import Recipe
+from sordino.runs.run import run
 from sordino.runs.setup import assemble
 
 FOLDER = Path(__file__).resolve().parents[2] / "recipes" / "papers"
@@ -15,12 +15,12 @@ LIGHT = [name for name in ALL if name.endswith("_adult")]
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_recipe_is_valid_and_survives_being_written_out(name, tmp_path):
-    recipe = recipes.read(FOLDER / f"{name}.toml")
+    recipe = Recipe.load(FOLDER / f"{name}.toml")
     assert name.startswith(recipe.mechanism.name)
     assert (recipe.mechanism.mode == "faithful") >= name.endswith("_faithful")
     again = tmp_path / "again.toml"
-    again.write_text(recipes.dump(recipe))
-    assert recipes.read(again) == recipe
+    again.write_text(recipe.to_toml())
+    assert Recipe.load(again) == recipe
 
 
 def test_every_paper_has_a_certified_recipe_and_a_faithful_one():
@@ -30,7 +30,7 @@ def test_every_paper_has_a_certified_recipe_and_a_faithful_one():
 
 @pytest.mark.parametrize("name", LIGHT)
 def test_the_light_ones_play_on_real_data(name, data_folder, tmp_path):
-    recipe = recipes.read(FOLDER / f"{name}.toml", [f"data.folder={str(data_folder)!r}", "run.rounds=2"])
+    recipe = Recipe.load(FOLDER / f"{name}.toml", [f"data.folder={str(data_folder)!r}", "run.rounds=2"])
     outcome = run(recipe, out=tmp_path / "run")
     assert outcome.rounds == 2 and outcome.accuracy > 0.2
 
@@ -38,5 +38,5 @@ def test_the_light_ones_play_on_real_data(name, data_folder, tmp_path):
 @pytest.mark.parametrize(("name", "data"), [("dropout_robust", "mnist"), ("a_dpfl_faithful", "fashion-mnist")])
 def test_the_heavy_ones_are_put_on_stage(name, data, data_folder):
     settings = [f"data.folder={str(data_folder)!r}", f"data.name={data}", "run.rounds=2"]
-    cast = assemble(recipes.read(FOLDER / f"{name}.toml", settings))
+    cast = assemble(Recipe.load(FOLDER / f"{name}.toml", settings))
     assert cast.mechanism.name in name and cast.federation.population in (1000, 5000)

@@ -1,7 +1,5 @@
 """Noise that is correlated in time: the recursion, what leaves a client, and what its past gives away."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -9,13 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import assert_normal, fits_normal
+from played import bounded_of, summed_of
 from sordino.account.accountants.published import fed_cad_schedule
+from sordino.aggregate.plain import PlainSum
+from sordino.client_state import NoiseMemory
 from sordino.events import CorrelatedGaussian, Guarantee, Unbounded
-from sordino.memory import Memory
 from sordino.perturb.correlated import CorrelatedNoise, recursion
 from sordino.perturb.gaussian import LocalGaussian
 from sordino.runs.client_store import ClientStore
-from sordino.stages import Bounded, Summed
+from sordino.terms import Knobs
 
 CLIENTS, WIDTH = np.array([2, 5, 8]), 5000
 KNOBS = {"noise_multiplier": 1.5, "clip_norm": 0.4, "difference": 0.3}
@@ -26,15 +26,18 @@ def stream(make_turn, rounds, part=None, who=None, rows=None, **knobs):
     """Lets clients take part in rounds; returns their messages by round."""
     part, store, out = part or CorrelatedNoise(), ClientStore(), []
     for t in range(1, rounds + 1):
-        turn = replace(make_turn(t, width=WIDTH, **{**KNOBS, **knobs}), store=store)
+        turn = make_turn(t, width=WIDTH, **{**KNOBS, **knobs})
         clients = CLIENTS if who is None else who(t)
         values = torch.zeros(len(clients), WIDTH) if rows is None else rows(t, clients)
-        message = part.shield(
-            Bounded(clients, values, torch.ones(len(clients)), torch.zeros(len(clients)).bool()), turn
-        )
+        sent = part.shield(bounded_of(turn, values, clients, state=store.state(clients)), turn)
+        store.remember(clients, sent.state)
         store.commit()
-        out.append(message)
+        out.append(sent.message)
     return out, store
+
+
+def recalled(store, difference):
+    return NoiseMemory.recall(store.state(CLIENTS), WIDTH, difference)
 
 
 def constant(difference, rounds):
@@ -119,19 +122,18 @@ def test_a_client_that_skips_rounds_goes_on_from_its_own_last_message(make_turn)
     assert_normal(fourth, SIGMA * np.sqrt(plan[1, 2]))
     assert_normal(fourth - plan[1, 0] * first, SIGMA * plan[1, 1])
     assert_normal(fifth - plan[2, 0] * fourth, SIGMA * plan[2, 1])
-    assert Memory.recall(store, CLIENTS, WIDTH, 0.3).variance.tolist() == pytest.approx(
-        [plan[4, 2], plan[4, 2], plan[2, 2]], rel=1e-6
-    )
+    assert recalled(store, 0.3).variance.tolist() == pytest.approx([plan[4, 2], plan[4, 2], plan[2, 2]], rel=1e-6)
 
 
 def test_state_survives_a_restart(make_turn, tmp_path):
     def play(path, restart):
         store, out = ClientStore(path), []
         for t in (1, 2, 3):
-            turn = replace(make_turn(t, width=WIDTH, **KNOBS), store=store)
+            turn = make_turn(t, width=WIDTH, **KNOBS)
             rows = torch.full((3, WIDTH), 0.001 * t)
-            part = CorrelatedNoise()
-            out.append(part.shield(Bounded(CLIENTS, rows, torch.ones(3), torch.zeros(3).bool()), turn).rows)
+            sent = CorrelatedNoise().shield(bounded_of(turn, rows, CLIENTS, state=store.state(CLIENTS)), turn)
+            store.remember(CLIENTS, sent.state)
+            out.append(sent.message.rows)
             slots = store.commit()
             if restart:
                 store = ClientStore(path)
@@ -144,14 +146,15 @@ def test_state_survives_a_restart(make_turn, tmp_path):
 def test_with_a_difference_of_one_it_is_fed_ldp_to_the_bit(make_turn):
     messages, _ = stream(make_turn, 3, difference=1.0)
     for t, message in enumerate(messages, 1):
-        bounded = Bounded(CLIENTS, torch.zeros(3, WIDTH), torch.ones(3), torch.zeros(3).bool())
-        assert torch.equal(message.rows, LocalGaussian().shield(bounded, make_turn(t, width=WIDTH, **KNOBS)).rows)
+        turn = make_turn(t, width=WIDTH, **KNOBS)
+        sent = LocalGaussian().shield(bounded_of(turn, torch.zeros(3, WIDTH), CLIENTS), turn)
+        assert torch.equal(message.rows, sent.message.rows)
 
 
 def test_the_gap_estimates_the_distance_of_updates_without_bias(make_turn):
     direction = torch.zeros(WIDTH)
     direction[0] = 1.0
-    rows = lambda t, clients: (0.1 * t * direction).expand(len(clients), WIDTH)  # noqa: E731
+    rows = lambda t, clients: (0.1 * (t % 2) * direction).expand(len(clients), WIDTH)  # noqa: E731
     messages, _ = stream(make_turn, 40, rows=rows, noise_multiplier=0.05)
     assert not messages[0].side["gap"].any()
     gaps = torch.stack([m.side["gap"][:, 0] for m in messages[1:]])
@@ -163,22 +166,22 @@ def test_the_gap_estimates_the_distance_of_updates_without_bias(make_turn):
 
 def test_the_noise_that_is_told_is_that_of_the_mean(make_turn):
     part = CorrelatedNoise()
-    messages, _ = stream(make_turn, 3)
-    total = messages[2].rows.sum(0)
-    summed = Summed(total, CLIENTS, 2.0, {name: column.sum(0) for name, column in messages[2].side.items()})
-    released = part.release(summed, make_turn(3, **KNOBS))
+    _, store = stream(make_turn, 2)
+    turn = make_turn(3, width=WIDTH, cohort=9, **KNOBS)
+    third = bounded_of(turn, torch.zeros(3, WIDTH), CLIENTS, state=store.state(CLIENTS))
+    released = part.release(summed_of(part, PlainSum(2.0), turn, third), turn)
     assert_normal(released.mean.numpy(), released.stddev)
     assert not fits_normal(released.mean.numpy(), SIGMA * np.sqrt(3) / 2)
 
 
-def test_prices(make_turn):
-    turn = make_turn(**KNOBS)
-    assert dict(CorrelatedNoise().price(turn)) == {
+def test_prices():
+    knobs = Knobs(0.4, 1.5)
+    assert dict(CorrelatedNoise().price(knobs)) == {
         Guarantee("client", "server", "zero_out"): CorrelatedGaussian(1.5),
         Guarantee("client", "outsider", "zero_out"): CorrelatedGaussian(1.5),
     }
-    assert {event for _, event in CorrelatedNoise("replace").price(turn)} == {CorrelatedGaussian(0.75)}
-    assert all(isinstance(event, Unbounded) for _, event in CorrelatedNoise(private=True).price(turn))
+    assert {event for _, event in CorrelatedNoise("replace").price(knobs)} == {CorrelatedGaussian(0.75)}
+    assert all(isinstance(event, Unbounded) for _, event in CorrelatedNoise(private=True).price(knobs))
 
 
 def test_a_private_difference_follows_the_private_norms_as_printed(make_turn):
@@ -188,12 +191,12 @@ def test_a_private_difference_follows_the_private_norms_as_printed(make_turn):
     rows = lambda t, clients: (0.04 * t * direction).expand(len(clients), WIDTH)  # noqa: E731
     part = CorrelatedNoise(private=True, obsolete=0.4)
     _, store = stream(make_turn, 1, part, rows=rows)
-    assert Memory.recall(store, CLIENTS, WIDTH, 0.9).difference.tolist() == pytest.approx([0.3] * 3)
+    assert recalled(store, 0.9).difference.tolist() == pytest.approx([0.3] * 3)
     _, store = stream(make_turn, 2, part, rows=rows)
-    assert Memory.recall(store, CLIENTS, WIDTH, 0.9).difference.tolist() == pytest.approx([0.6 * 0.3 + 0.4 * 0.1] * 3)
+    assert recalled(store, 0.9).difference.tolist() == pytest.approx([0.6 * 0.3 + 0.4 * 0.1] * 3)
     noisy = CorrelatedNoise(private=True, obsolete=0.4, difference_stddev=0.05)
     _, store = stream(make_turn, 2, noisy, rows=rows)
-    assert len(set(Memory.recall(store, CLIENTS, WIDTH, 0.9).difference.tolist())) == 3
+    assert len(set(recalled(store, 0.9).difference.tolist())) == 3
 
 
 @pytest.mark.parametrize(("difference", "ratio"), [(0.3, 2.126), (0.5, 1.925), (0.7, 1.564)])

@@ -5,14 +5,15 @@ import pytest
 import torch
 
 from oracles import assert_normal, fits_normal
+from played import bounded_of, summed_of
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.weighted import WeightedClip
 from sordino.errors import ProtocolError
 from sordino.events import GaussianDpEvent, Unbounded
-from sordino.mechanism import Vanished
-from sordino.perturb.printed import PrintedShares, printed_prices
+from sordino.perturb.printed import PrintedShares
 from sordino.perturb.shares import GaussianShares
-from sordino.stages import Bounded, Update
+from sordino.stages import Update
+from sordino.terms import Knobs, Survivors, Vanished
 
 WIDTH = 4000
 NONE = np.empty(0, np.int64)
@@ -29,10 +30,11 @@ class Round:
         part = PrintedShares(form, WEIGHTS, least, tolerance)
         turn = make_turn(round_, width=WIDTH, cohort=6, seed=seed, clip_norm=CLIP, noise_multiplier=Z)
         senders = np.setdiff1d(np.arange(6), upload)
-        rows = torch.zeros(len(senders), WIDTH)
-        self.message = part.shield(Bounded(senders, rows, WEIGHTS[senders], torch.zeros(len(senders)).bool()), turn)
-        self.revealed = part.reveal(self.message, senders, turn)
-        self.summed = PlainSum(None).sum([self.message], turn, Vanished(NONE, upload, unmask), part.reveal)
+        group = bounded_of(turn, torch.zeros(len(senders), WIDTH), senders, weights=WEIGHTS[senders])
+        sent = part.shield(group, turn)
+        self.message, revealed = sent.message, part.reveal(sent.kept, Survivors(round_, senders), turn)
+        self.revealed = None if revealed is None else revealed.rows
+        self.summed = summed_of(part, PlainSum(None), turn, group, vanished=Vanished(NONE, upload, unmask))
         self.released = part.release(self.summed, turn)
 
 
@@ -75,7 +77,7 @@ def test_the_server_predicts_the_noise_that_stays_from_what_is_sent(form, upload
     share = left / (first + left)
     assert_normal(noise - slope * seen, SPREAD * np.sqrt(share))
     assert not fits_normal(noise - slope * seen, SPREAD)
-    (_, server), *_ = printed_prices(Z, form, 1 - left / 4.0)
+    (_, server), *_ = PrintedShares(form, WEIGHTS, 2.0, 1 - left / 4.0).price(Knobs(CLIP, Z))
     assert server.noise_multiplier <= np.sqrt(share) * SPREAD / CLIP * (1 + 1e-9)
 
 
@@ -83,9 +85,9 @@ def test_thinned_shares_leave_the_server_nothing_to_predict(make_turn):
     part = GaussianShares(tolerance=0.5)
     turn = make_turn(width=WIDTH, cohort=6, clip_norm=CLIP, noise_multiplier=Z)
     everybody = np.arange(6)
-    message = part.shield(Bounded(everybody, torch.zeros(6, WIDTH), torch.ones(6), torch.zeros(6).bool()), turn)
-    seen = part.reveal(message, everybody, turn).sum(0).numpy()
-    stays = message.rows.sum(0).numpy() - seen
+    sent = part.shield(bounded_of(turn, torch.zeros(6, WIDTH)), turn)
+    seen = part.reveal(sent.kept, Survivors(1, everybody), turn).rows.sum(0).numpy()
+    stays = sent.message.rows.sum(0).numpy() - seen
     slope = (stays @ seen) / (seen @ seen)
     assert abs(slope) < 5 * stays.std() / (seen.std() * np.sqrt(WIDTH))
     assert_normal(stays - slope * seen, CLIP * Z)
@@ -102,7 +104,7 @@ def test_a_client_that_vanishes_while_noise_is_corrected(make_turn):
 
 def test_prices_are_for_the_fewest_survivors():
     def multipliers(form, tolerance):
-        (_, server), (_, outsider), (_, presence) = printed_prices(1.0, form, tolerance)
+        (_, server), (_, outsider), (_, presence) = PrintedShares(form, WEIGHTS, 2.0, tolerance).price(Knobs(CLIP, 1.0))
         assert isinstance(presence, Unbounded) and "divided" in presence.reason
         return server.noise_multiplier, outsider.noise_multiplier
 
@@ -112,10 +114,9 @@ def test_prices_are_for_the_fewest_survivors():
     assert multipliers("uncalibrated", 0.5) == pytest.approx((np.sqrt(2), np.sqrt(2)))
 
 
-def test_the_price_follows_the_knob(make_turn):
+def test_the_price_follows_the_knob():
     part = PrintedShares("extended", WEIGHTS, 2.0)
-    turn = make_turn(clip_norm=CLIP, noise_multiplier=3.0)
-    assert part.price(turn)[0][1] == GaussianDpEvent(6 * np.sqrt(0.5))
+    assert part.price(Knobs(CLIP, 3.0))[0][1] == GaussianDpEvent(6 * np.sqrt(0.5))
 
 
 @pytest.mark.parametrize("form", ["plain", "extended", "uncalibrated"])

@@ -1,32 +1,25 @@
 """Noise by component: in scaled units the inner part's, in model units each component's own."""
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 import torch
 
 from oracles import assert_normal
+from played import bounded_of, summed_of
 from sordino.aggregate.plain import PlainSum
-from sordino.mechanism import Vanished
 from sordino.perturb.gaussian import CentralGaussian, LocalGaussian
 from sordino.perturb.scaled import Scaled
 from sordino.perturb.shares import GaussianShares
-from sordino.stages import Bounded
 
 WIDTH, COHORT = 4000, 9
-NONE = np.empty(0, np.int64)
 SCALES = torch.cat([torch.full((WIDTH // 2,), 0.25), torch.full((WIDTH // 2,), 3.0)])
 PARTS = [LocalGaussian(), CentralGaussian(), GaussianShares(tolerance=0.0)]
 
 
 def play(part, make_turn, rows=None, round_=1):
     turn = make_turn(round_, width=WIDTH, cohort=COHORT, noise_multiplier=2.0, clip_norm=0.5)
-    turn = replace(turn, knobs={**turn.knobs, "scales": SCALES})
+    turn = turn.but(knobs=turn.knobs.but(scales=SCALES))
     rows = torch.zeros(COHORT, WIDTH) if rows is None else rows
-    message = part.shield(Bounded(np.arange(COHORT), rows, torch.ones(COHORT), torch.zeros(COHORT).bool()), turn)
-    summed = PlainSum(10.0).sum([message], turn, Vanished(NONE, NONE, NONE), part.reveal)
-    return part.release(summed, turn)
+    return part.release(summed_of(part, PlainSum(10.0), turn, bounded_of(turn, rows)), turn)
 
 
 @pytest.mark.parametrize("inner", PARTS)
@@ -51,8 +44,8 @@ def test_contributions_come_back_in_model_units(make_turn):
 
 
 def test_price_and_noise_are_the_inner_parts(make_turn):
-    turn = make_turn(noise_multiplier=2.0, clip_norm=0.5)
-    assert Scaled(LocalGaussian()).price(turn) == LocalGaussian().price(turn)
+    knobs = make_turn(noise_multiplier=2.0, clip_norm=0.5).knobs
+    assert Scaled(LocalGaussian()).price(knobs) == LocalGaussian().price(knobs)
     first, again, later = (play(Scaled(LocalGaussian()), make_turn, round_=r).mean for r in (1, 1, 2))
     assert torch.equal(first, again)
     assert not (first == later).any()

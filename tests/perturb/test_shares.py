@@ -1,17 +1,15 @@
 """Noise shares: the sum carries exactly the target, whoever drops out, and what is revealed says nothing of it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
 from oracles import assert_normal, fits_normal
+from played import bounded_of, summed_of
 from sordino.aggregate.plain import PlainSum
 from sordino.errors import ProtocolError
-from sordino.mechanism import Vanished
 from sordino.perturb.shares import GaussianShares, admissible
-from sordino.stages import Bounded
+from sordino.terms import Survivors, Vanished
 
 WIDTH = 4000
 NONE = np.empty(0, np.int64)
@@ -23,8 +21,11 @@ def total(make_turn, tolerance, upload=NONE, unmask=NONE, cohort=10, rows=None):
     turn = make_turn(width=WIDTH, cohort=cohort, **KNOBS)
     senders = np.setdiff1d(np.arange(cohort), upload)
     values = torch.zeros(len(senders), WIDTH) if rows is None else rows[senders]
-    message = part.shield(Bounded(senders, values, torch.ones(len(senders)), torch.zeros(len(senders)).bool()), turn)
-    return PlainSum(1.0, tolerance).sum([message], turn, Vanished(NONE, upload, unmask), part.reveal).total
+    vanished = Vanished(NONE, upload, unmask)
+    got = summed_of(part, PlainSum(1.0, tolerance), turn, bounded_of(turn, values, senders), vanished=vanished)
+    left = part.release(got, turn)
+    assert left.stddev == pytest.approx(np.sqrt(got.squared_multiplier) * 0.5)
+    return got.total
 
 
 @pytest.mark.parametrize("lost", [0, 1, 3])
@@ -51,15 +52,15 @@ def test_fewer_survivors_than_the_shares_were_drawn_for_abort(make_turn):
 def test_the_sum_is_the_survivors_sum(make_turn):
     rows = torch.randn(10, WIDTH, generator=torch.Generator().manual_seed(3)) * 1e4
     got = total(make_turn, 0.3, upload=np.array([4]), rows=rows)
-    assert torch.allclose(got, rows[np.setdiff1d(np.arange(10), [4])].sum(0), atol=10)
+    assert torch.allclose(got.float(), rows[np.setdiff1d(np.arange(10), [4])].sum(0), atol=10)
 
 
 def test_what_is_revealed_says_nothing_of_what_stays(make_turn):
     part, turn = GaussianShares(tolerance=0.5), make_turn(width=WIDTH, cohort=10, **KNOBS)
     clients = np.arange(10)
-    message = part.shield(Bounded(clients, torch.zeros(10, WIDTH), torch.ones(10), torch.zeros(10).bool()), turn)
-    revealed = part.reveal(message, clients, turn)
-    stays, gone = (message.rows - revealed).numpy().ravel(), revealed.numpy().ravel()
+    sent = part.shield(bounded_of(turn, torch.zeros(10, WIDTH)), turn)
+    revealed = part.reveal(sent.kept, Survivors(1, clients), turn).rows
+    stays, gone = (sent.message.rows - revealed).numpy().ravel(), revealed.numpy().ravel()
     assert_normal(stays, np.sqrt(1 / 10))
     assert_normal(gone, np.sqrt(1 / 5 - 1 / 10))
     n = stays.size
@@ -72,9 +73,9 @@ def test_shares_and_thinning_are_fresh_for_every_client_and_round(make_turn):
     part, draws = GaussianShares(tolerance=0.5), []
     for round_ in (1, 2):
         turn = make_turn(round_, width=WIDTH, cohort=4, **KNOBS)
-        message = part.shield(Bounded(np.arange(4), torch.zeros(4, WIDTH), torch.ones(4), torch.zeros(4).bool()), turn)
-        fresh = message.kept * 0.5 - part.reveal(replace(message), np.arange(4), turn)
-        draws += [message.rows.numpy(), fresh.numpy()]
+        sent = part.shield(bounded_of(turn, torch.zeros(4, WIDTH)), turn)
+        fresh = sent.kept.noise * 0.5 - part.reveal(sent.kept, Survivors(round_, np.arange(4)), turn).rows
+        draws += [sent.message.rows.numpy(), fresh.numpy()]
     assert np.abs(np.corrcoef(np.concatenate(draws)) - np.eye(16)).max() < 0.1
 
 

@@ -13,7 +13,7 @@ from scipy import stats
 from sordino.errors import RecipeError
 from sordino.perturb import skellam as part
 from sordino.perturb.skellam import SkellamShares, binomial, poisson, random_bits, skellam
-from sordino.random.inversion import Binomial, Poisson, Table, table
+from sordino.random.inversion import BinomialLaw, InversionTable, PoissonLaw, table
 from sordino.random.streams import Entropy, Streams
 
 
@@ -65,13 +65,13 @@ def test_large_means_are_sums_of_smaller_ones(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "law", [Binomial(5, Fraction(1, 3)), Binomial(64, Fraction(7, 9)), Binomial(1, Fraction(1, 2))]
+    "law", [BinomialLaw(5, Fraction(1, 3)), BinomialLaw(64, Fraction(7, 9)), BinomialLaw(1, Fraction(1, 2))]
 )
 def test_every_prefix_is_decided_as_exact_arithmetic_decides_it(law):
     heads, n = law.chance, law.highest
     pmf = [comb(n, k) * heads**k * (1 - heads) ** (n - k) for k in range(n + 1)]
     cdf = np.cumsum(pmf)  # of fractions: exact
-    decided = Table(law)._decided
+    decided = InversionTable(law)._decided
     for prefix in range(0, 1 << 16, 7):
         low, high = Fraction(prefix, 1 << 16), Fraction(prefix + 1, 1 << 16)
         sure = [k for k in range(n + 1) if (cdf[k - 1] if k else 0) <= low and high <= cdf[k]]
@@ -86,7 +86,7 @@ def stream(*pieces):
 
 
 def words(number, depth):
-    """The binary digits of a number in [0, 1), as `Table.draw` reads them: 16 bits, 48 bits, then 64 at a time."""
+    """The binary digits of a number in [0, 1), as a table reads them: 16 bits, 48 bits, then 64 at a time."""
     digits = int(number * 2**depth)
     top = digits >> (depth - 64)
     rest = [digits >> (depth - 128 - 64 * i) & (2**64 - 1) for i in range((depth - 64) // 64)]
@@ -96,23 +96,23 @@ def words(number, depth):
 
 @pytest.mark.parametrize("depth", [64, 128, 192, 320])
 def test_a_tie_is_broken_by_more_bits_as_deep_as_it_takes(depth):
-    law, edge = Binomial(1, Fraction(1, 3)), Fraction(2, 3)  # P(X ≤ 0) = 0.101010… never ends
+    law, edge = BinomialLaw(1, Fraction(1, 3)), Fraction(2, 3)  # P(X ≤ 0) = 0.101010… never ends
     step = Fraction(1, 2**depth)
-    assert Table(law).draw(1, words(edge - step, depth + 64)).item() == 0
-    assert Table(law).draw(1, words(edge + step, depth + 64)).item() == 1
+    assert InversionTable(law).draw(1, words(edge - step, depth + 64)).item() == 0
+    assert InversionTable(law).draw(1, words(edge + step, depth + 64)).item() == 1
 
 
 @pytest.mark.parametrize("depth", [40, 70, 130, 250])
 def test_the_tail_goes_on_beyond_any_float(depth):
-    # P(X ≥ k) of Poisson(1/100) is just above (1/100)^k/k!·e^{-1/100}: bracket U = 1 − 2^-depth between two of those
+    # P(X ≥ k) of PoissonLaw(1/100) is just above (1/100)^k/k!·e^{-1/100}: bracket U = 1 − 2^-depth between two of those
     mean = Fraction(1, 100)
     k = next(k for k in range(1, 99) if mean ** (k + 1) / factorial(k + 1) < Fraction(1, 2**depth))
-    assert Table(Poisson(mean)).draw(1, words(1 - Fraction(1, 2**depth), 320)).item() == k
-    assert Table(Poisson(mean)).draw(1, words(Fraction(0), 320)).item() == 0
+    assert InversionTable(PoissonLaw(mean)).draw(1, words(1 - Fraction(1, 2**depth), 320)).item() == k
+    assert InversionTable(PoissonLaw(mean)).draw(1, words(Fraction(0), 320)).item() == 0
 
 
 def test_the_lower_tail_of_a_large_mean_goes_on_too():
-    low = Table(Poisson(Fraction(5000))).draw(1, words(Fraction(1, 2**150), 320)).item()
+    low = InversionTable(PoissonLaw(Fraction(5000))).draw(1, words(Fraction(1, 2**150), 320)).item()
     assert abs(stats.poisson(5000).logcdf(low) / np.log(2) + 150) < 1
 
 
@@ -195,7 +195,7 @@ def test_deployment_draws_from_the_operating_system():
 
 
 def test_tables_are_made_once():
-    assert table(Poisson(Fraction(5))) is table(Poisson(Fraction(5)))
+    assert table(PoissonLaw(Fraction(5))) is table(PoissonLaw(Fraction(5)))
 
 
 @pytest.mark.parametrize("variance", [-1.0, 2.0**31, float("inf"), float("nan")])

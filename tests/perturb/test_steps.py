@@ -1,28 +1,26 @@
 """Local DP-SGD as a release: noise where it is charged, counts that are noised and charged, and nothing vouched for."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from oracles import assert_normal
+from played import summed_of
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.vouched import AsTrained, NoisedSteps
 from sordino.data.federation import ClientData, Federation
 from sordino.errors import SordinoError
 from sordino.events import ComposedDpEvent, GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent, Unbounded
-from sordino.mechanism import Vanished
 from sordino.models.losses import cross_entropy
 from sordino.perturb.steps import Count, StepNoise
 from sordino.stages import Update
+from sordino.terms import Knobs
 from sordino.train.noisy import PrivateSteps, right_answers
 from sordino.train.settings import LocalTraining
 from sordino.train.trainer import Trainer
 
 CLIENTS, EACH, INPUTS = 6, 20, 400
-NONE = np.empty(0, np.int64)
 KNOBS = {"clip_norm": 0.5, "noise_multiplier": 3.0}
 
 
@@ -47,12 +45,12 @@ def sent(make_turn, trainer, part, round_=1, data=None, seed=0):
 def test_what_leaves_a_client_carries_the_noise_of_every_step(make_turn, trainer):
     """Zero inputs have zero gradients, so the message is noise alone: √steps · η·z·C/B on each coordinate."""
     bounded, turn = sent(make_turn, trainer, PrivateSteps(0.25, 4, 5.0))
-    message = StepNoise(0.25, 4, 0.2 / 5.0).shield(bounded, turn)
+    part = StepNoise(0.25, 4, 0.2 / 5.0)
+    message = part.shield(bounded, turn).message
     stddev = np.sqrt(4) * 0.2 * 3.0 * 0.5 / 5.0
     assert_normal(message.rows.numpy(), stddev)
     assert np.abs(np.corrcoef(message.rows.numpy()) - np.eye(CLIENTS)).max() < 0.15
-    total = PlainSum(None).sum([message], turn, Vanished(NONE, NONE, NONE), lambda *_: None)
-    released = StepNoise(0.25, 4, 0.2 / 5.0).release(total, turn)
+    released = part.release(summed_of(part, PlainSum(None), turn, bounded), turn)
     assert released.stddev == pytest.approx(stddev / np.sqrt(CLIENTS))
     assert_normal(released.mean.numpy(), released.stddev)
 
@@ -84,7 +82,7 @@ def test_the_printed_order_bounds_the_message_and_not_the_record(make_turn, trai
     x = torch.randn(CLIENTS * EACH, INPUTS, generator=torch.Generator().manual_seed(1)) * 1000
     bounded, turn = sent(make_turn, trainer, PrivateSteps(None, 1, None, "noise_then_clip"), data=people(x))
     assert (bounded.rows.norm(dim=1) <= 0.2 * 0.5 * (1 + 1e-5)).all()
-    calm = replace(turn, knobs={**turn.knobs, "noise_multiplier": torch.tensor(1e-12)})
+    calm = turn.but(knobs=turn.knobs.but(noise_multiplier=1e-12))
     exact = PrivateSteps(None, 1, None, "noise_then_clip").train(trainer, calm, people(x)).rows
     # the gradient drowns the noise: what leaves the client is the private direction itself
     assert torch.nn.functional.cosine_similarity(exact, bounded.rows).min() > 0.99
@@ -126,33 +124,32 @@ def test_counts_leave_with_the_noise_that_is_charged_and_only_when_due(make_turn
     errors = []
     for seed in range(150):
         bounded, turn = sent(make_turn, trainer, part, 3, seed=seed)
-        errors.append((noise.shield(bounded, turn).side["right"] - bounded.side["right"]).numpy())
+        errors.append((noise.shield(bounded, turn).message.side["right"] - bounded.side["right"]).numpy())
     assert_normal(np.concatenate(errors), 7.0)
     later, turn = sent(make_turn, trainer, part, 6, seed=149)
-    again = (noise.shield(later, turn).side["right"] - later.side["right"]).numpy()
+    again = (noise.shield(later, turn).message.side["right"] - later.side["right"]).numpy()
     assert np.abs(again - errors[-1]).min() > 1e-3 and len(np.unique(errors[-1])) == CLIENTS
     quiet, turn = sent(make_turn, trainer, part, 4)
-    assert not quiet.side and not noise.shield(quiet, turn).side
+    assert not quiet.side and not noise.shield(quiet, turn).message.side
 
 
 def test_the_released_share_is_the_noisy_count_over_the_survivors_records(make_turn, trainer):
     part, noise = PrivateSteps(0.25, 1, 5.0, count_every=1), StepNoise(0.25, 1, 0.04, Count(1e-9, 1, EACH))
     bounded, turn = sent(make_turn, trainer, part)
-    message = noise.shield(bounded, turn)
-    total = PlainSum(None).sum([message], turn, Vanished(NONE, NONE, NONE), noise.reveal)
+    total = summed_of(noise, PlainSum(None), turn, bounded)
     assert float(noise.release(total, turn).side["right"]) == pytest.approx(
         float(bounded.side["right"].sum()) / (CLIENTS * EACH)
     )
 
 
-def test_prices_compose_the_steps_and_the_count_when_it_is_due(make_turn):
+def test_prices_compose_the_steps_and_the_count_when_it_is_due():
     steps = SelfComposedDpEvent(PoissonSampledDpEvent(0.25, GaussianDpEvent(3.0)), 4)
     part = StepNoise(0.25, 4, 0.04, Count(7.0, 3, EACH))
-    kinds = {(g.unit, g.observer, g.adjacency) for g, _ in part.price(make_turn(1, **KNOBS))}
+    kinds = {(g.unit, g.observer, g.adjacency) for g, _ in part.price(Knobs(**KNOBS))}
     assert kinds == {("record", "server", "add_remove"), ("record", "outsider", "add_remove")}
-    assert {event for _, event in part.price(make_turn(1, **KNOBS))} == {steps}
+    assert {event for _, event in part.price(Knobs(**KNOBS))} == {steps}
     due = ComposedDpEvent((steps, GaussianDpEvent(7.0)))
-    assert {event for _, event in part.price(make_turn(3, **KNOBS))} == {due}
-    whole = StepNoise(1.0, 4, 0.04).price(make_turn(1, **KNOBS))
+    assert {event for _, event in part.price(Knobs(**KNOBS), 3)} == {due}
+    whole = StepNoise(1.0, 4, 0.04).price(Knobs(**KNOBS))
     assert whole[0][1] == SelfComposedDpEvent(GaussianDpEvent(3.0), 4)
-    assert StepNoise(0.25, 4, 0.04, unproved="because").price(make_turn(1, **KNOBS))[0][1] == Unbounded("because")
+    assert StepNoise(0.25, 4, 0.04, unproved="because").price(Knobs(**KNOBS))[0][1] == Unbounded("because")

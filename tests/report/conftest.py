@@ -12,16 +12,16 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from sordino import recipe as recipes
 from sordino.cli.compare import compare
+from sordino.recipe import Recipe
 from sordino.report.reading import RunView, read
-from sordino.runs.runner import run
+from sordino.runs.run import run
 
 _SMALL = ["run.rounds=6", "partition.clients=60", "select.kind=poisson", "select.rate=0.4", "server.learning_rate=8"]
 
 
 def play(folder: Path, *settings: str) -> Path:
-    run(recipes.read(None, [*_SMALL, *settings]), out=folder)
+    run(Recipe.load(None, [*_SMALL, *settings]), out=folder)
     return folder
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from sordino.charts import Axis, Boxes, Chart, Series
 from sordino.report import compared, page
-from sordino.report.chart import Axis, Boxes, Chart, Series
 from sordino.report.document import document
 from sordino.report.document import plots as places
 from sordino.report.plots import charts
@@ -65,11 +65,11 @@ def test_every_plot_draws_offline_without_a_word_on_the_console(browser: Any, sh
 
 def test_what_is_drawn_is_what_was_measured(browser: Any, shown: Path, central: Path) -> None:
     look(browser, shown)
-    rounds = [json.loads(line) for line in (central / "metrics.jsonl").read_text().splitlines()]
+    rounds = [json.loads(line) for line in (central / "private" / "metrics.jsonl").read_text().splitlines()]
     seen = plotted(browser)
     assert seen["accuracy"][0]["y"] == [line["accuracy"] for line in rounds]
     assert seen["epsilon"][0]["y"] == [line["epsilon"]["client/outsider"] for line in rounds]
-    promised = json.loads((central / "certificate.json").read_text())["entries"]
+    promised = json.loads((central / "private" / "certificate.json").read_text())["entries"]
     for entry in promised:
         card = f"[data-entry='{entry['unit']}/{entry['observer']}'] [data-field=epsilon]"
         text = browser.execute_script(f'return document.querySelector("{card}").textContent')

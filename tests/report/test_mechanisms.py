@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from sordino.charts import Boxes, Chart, Series
 from sordino.report import page
-from sordino.report.chart import Boxes, Chart, Series
 from sordino.report.plots import charts
 from sordino.report.reading import RunView, read
 
@@ -24,7 +24,7 @@ def chart(view: RunView, key: str) -> Chart:
 def test_component_scales_are_summed_up_tensor_by_tensor(played: Player) -> None:
     view = read(played("component_adaptive"))
     boxes = chart(view, "scales").series[0]
-    scales = load_file(view.path / "checkpoint.safetensors")["knob/scales"]
+    scales = load_file(view.path / "private" / "checkpoint.safetensors")["knob/scales"]
     assert isinstance(boxes, Boxes) and list(boxes.x) == ["1.weight", "1.bias"]
     assert boxes.summaries[0] == pytest.approx(np.quantile(scales[:640], [0, 0.25, 0.5, 0.75, 1]))
     assert boxes.summaries[1] == pytest.approx(np.quantile(scales[640:], [0, 0.25, 0.5, 0.75, 1]))

@@ -32,12 +32,12 @@ def figures(html: str) -> dict[str, Any]:
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (folder / "private" / "metrics.jsonl").read_text().splitlines()]
 
 
 def test_the_page_tells_what_metrics_and_certificate_say(view: RunView, central: Path) -> None:
     html, rounds = page.page(view, plots.charts(view)), lines(central)
-    entries = json.loads((central / "certificate.json").read_text())["entries"]
+    entries = json.loads((central / "private" / "certificate.json").read_text())["entries"]
     assert sorted(numbers(html, "epsilon"), key=str) == sorted((e["epsilon"] for e in entries), key=str)
     assert numbers(html, "accuracy") == [rounds[-1]["accuracy"]]
     assert numbers(html, "loss") == [rounds[-1]["loss"]]
@@ -86,8 +86,8 @@ def test_nothing_is_fetched_and_names_cannot_break_out(central: Path, tmp_path: 
 def test_a_run_that_lost_its_ledger_or_certificate_is_still_shown(central: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     shutil.copytree(central, bare)
-    (bare / "ledger.db").unlink()
-    (bare / "certificate.json").unlink()
+    (bare / "private" / "ledger.db").unlink()
+    (bare / "private" / "certificate.json").unlink()
     html = page.page(read(bare), plots.charts(read(bare)))
     assert "there is no certificate yet" in html
     assert "costs by client (the ledger of this run is not here)" in html

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sordino.charts import Chart, Series
 from sordino.report import compared, page, plots
-from sordino.report.chart import Chart, Series
 from sordino.report.reading import RunView, read
 
 from .conftest import CROWD, Player
@@ -67,7 +67,7 @@ def test_a_certificate_above_the_budget_is_no_success(played: Player, view: RunV
     printed = read(played("geometric", FAITHFUL))
     assert printed.promises["client/server"]["epsilon"] > 1
     html = page.page(printed, [])
-    assert 'class="badge alarming">certified, above the budget<' in html
+    assert 'class="badge alarming">certified for unseeded noise, above the budget<' in html
     assert "That exceeds the budget of 1, which bound only the claim." in html
     assert "near their limit" not in html
     assert [rule.label for rule in chart(printed, "epsilon").rules] == ["budget 1, claimed 1.000"]

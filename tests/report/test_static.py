@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from sordino.charts import Axis, Boxes, Chart, Heat, Rule, Series, marks, spanning
 from sordino.report import interactive, static
-from sordino.report.chart import Axis, Boxes, Chart, Heat, Rule, Series, marks, spanning
 
 
 def drawn(chart: Chart) -> Any:

@@ -36,7 +36,7 @@ def test_no_information_is_a_coin_and_delta_gives_everything_away() -> None:
 def test_a_certified_promise_says_whom_it_protects_from_whom() -> None:
     told = promise(ENTRY, "distributed")
     assert "each single record of a client" in told.sentence
-    assert "sums of messages, never a single one" in told.sentence
+    assert "behind a secure sum, no message alone" in told.sentence
     assert "at most 73.1 %" in told.sentence
     assert told.epsilon == "1.000" and told.claimed is None and told.contrast == ""
 

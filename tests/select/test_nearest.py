@@ -1,13 +1,12 @@
 """The K best by public score, with refusal, ties and weighted draws."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
 from sordino.events import Charge, GaussianDpEvent, Guarantee
 from sordino.select.nearest import Nearest
+from sordino.terms import Knobs
 
 EVERYBODY = np.ones(6, bool)
 SCORES = torch.tensor([0.9, 0.1, 0.5, 0.7, 0.3, 0.2], dtype=torch.float64)
@@ -15,7 +14,7 @@ SCORES = torch.tensor([0.9, 0.1, 0.5, 0.7, 0.3, 0.2], dtype=torch.float64)
 
 @pytest.fixture
 def turn(make_turn):
-    return lambda round_=1, merit=SCORES: replace(make_turn(round_), knobs={"scores": merit})
+    return lambda round_=1, merit=SCORES: make_turn(round_).but(knobs=Knobs(1.0, 1.0, {"scores": merit}))
 
 
 def test_the_best_are_asked(turn):

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from sordino.events import Charge, GaussianDpEvent, Guarantee, PoissonSampledDpEvent, Unbounded
+from sordino.events import (
+    Charge,
+    GaussianDpEvent,
+    Guarantee,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    Unbounded,
+)
 from sordino.select.dropout import Dropout
 from sordino.select.fixed import Everyone, FixedSize
 from sordino.select.poisson import Poisson
@@ -28,7 +35,7 @@ def test_poisson_takes_each_client_with_its_rate(make_turn):
     assert 36 * 0.8 < counts.var() < 36 * 1.25
 
 
-@pytest.mark.parametrize("selector", [Poisson(0.5), FixedSize(300), Everyone()])
+@pytest.mark.parametrize("selector", [Poisson(0.5), FixedSize(300, 1000, blind=False), Everyone()])
 def test_only_eligible_clients_are_asked_and_draws_repeat_by_seed(selector, make_turn):
     eligible = EVERYBODY.copy()
     eligible[::2] = False
@@ -39,8 +46,16 @@ def test_only_eligible_clients_are_asked_and_draws_repeat_by_seed(selector, make
 
 
 def test_fixed_size_is_fixed_and_shrinks_with_the_eligible(make_turn):
-    assert len(FixedSize(10).select(make_turn(), EVERYBODY)) == 10
-    assert len(FixedSize(10).select(make_turn(), np.arange(1000) < 4)) == 4
+    for blind in (True, False):
+        assert len(FixedSize(10, 1000, blind).select(make_turn(), EVERYBODY)) == 10
+    assert len(FixedSize(10, 1000, blind=False).select(make_turn(), np.arange(1000) < 4)) == 4
+
+
+def test_a_blind_draw_depends_on_nobodys_budget(make_turn):
+    part = FixedSize(10, 1000)
+    whole, few = (part.select(make_turn(3), can_pay) for can_pay in (EVERYBODY, np.arange(1000) < 4))
+    assert np.array_equal(whole, few) and len(few) == 10
+    assert not np.array_equal(whole, part.select(make_turn(4), EVERYBODY))
 
 
 def test_amplification_is_the_outsiders_alone():
@@ -51,25 +66,39 @@ def test_amplification_is_the_outsiders_alone():
     assert selector.charge(record, EVENT) == Charge(record, EVENT, "participants")
     nothing = Unbounded("because")
     assert selector.charge(OUTSIDER, nothing).event == nothing
-    for plain in (FixedSize(10), Everyone()):
-        assert plain.charge(OUTSIDER, EVENT) == Charge(OUTSIDER, EVENT, "participants")
+    assert Everyone().charge(OUTSIDER, EVENT) == Charge(OUTSIDER, EVENT, "participants")
+
+
+def test_a_blind_draw_of_fixed_size_amplifies_what_is_said_and_promises_no_absence():
+    blind, seeing = FixedSize(10, 1000), FixedSize(10, 1000, blind=False)
+    said, nothing = Guarantee("client", "outsider", "zero_out"), Unbounded("because")
+    amplified = SampledWithoutReplacementDpEvent(1000, 10, EVENT)
+    assert blind.charge(OUTSIDER, EVENT) == Charge(said, amplified, "eligible")
+    assert seeing.charge(OUTSIDER, EVENT) == Charge(said, EVENT, "participants")
+    assert blind.charge(OUTSIDER, nothing) == Charge(said, nothing, "participants")
+    record = Guarantee("record", "outsider", "add_remove")
+    for part in (blind, seeing):
+        assert part.charge(SERVER, EVENT) == Charge(SERVER, EVENT, "participants")
+        assert part.charge(record, EVENT) == Charge(record, EVENT, "participants")
 
 
 def test_dropouts_follow_the_rate_the_schedule_and_the_stages(make_turn):
     cohort = np.arange(0, 20_000, 2)
-    vanished = Dropout(rate=0.3, stages=("train", "upload", "unmask")).draw(make_turn(), cohort)
+    terms = make_turn().but(cohort=cohort).terms
+    vanished = Dropout(rate=0.3, stages=("train", "upload", "unmask")).draw(make_turn().randomness, terms)
     for lost in (vanished.train, vanished.upload, vanished.unmask):
         assert abs(len(lost) - 1000) < 5 * np.sqrt(900)
         assert np.isin(lost, cohort).all()
     assert len(vanished.silent) == len(vanished.train) + len(vanished.upload)
     schedule = Dropout(schedule=(0.0, 0.5))
     assert [schedule.rate_at(r) for r in (1, 2, 9)] == [0.0, 0.5, 0.5]
-    assert len(schedule.draw(make_turn(1), cohort).silent) == 0
+    assert len(schedule.draw(make_turn(1).randomness, terms).silent) == 0
 
 
 def test_late_joiners_join_once(make_turn):
     world = Dropout(late=0.4, late_round=5)
-    early = world.joined(make_turn(1), 1000)
-    assert np.array_equal(early, world.joined(make_turn(4), 1000))
+    randomness = make_turn().randomness
+    early = world.joined(randomness, 1, 1000)
+    assert np.array_equal(early, world.joined(randomness, 4, 1000))
     assert 520 < early.sum() < 680
-    assert world.joined(make_turn(5), 1000).all()
+    assert world.joined(randomness, 5, 1000).all()

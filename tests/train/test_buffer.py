@@ -1,4 +1,4 @@
-"""Data sets are lent to mates once: the same bits, never stale, and given back."""
+"""Data sets are lent to workers once: the same bits, never stale, and given back."""
 
 import os
 
@@ -12,19 +12,19 @@ from sordino.random.streams import Streams
 from sordino.train import LocalTraining, Trainer, buffer
 from sordino.train import worker_pool as crew
 from sordino.train.buffer import Library, SharedBuffer
-from sordino.train.worker import Mate
+from sordino.train.worker import Worker
 from train.cohorts import mlp, weights
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="mates need memfd")
+pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="workers need memfd")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def mate():
+def worker():
     with pytest.MonkeyPatch.context() as patch:
-        mates = [Mate()]
-        patch.setattr(crew, "_all_mates", lambda: mates)
+        workers = [Worker()]
+        patch.setattr(crew, "_all_workers", lambda: workers)
         yield
-    mates[0].dismiss()
+    workers[0].dismiss()
 
 
 def _read(loan):

@@ -14,11 +14,11 @@ from sordino.models.losses import cross_entropy
 from sordino.random.streams import Streams
 from sordino.train import LocalTraining, Trainer
 from sordino.train import worker_pool as crew
-from sordino.train.worker import Mate
-from sordino.train.worker_pool import Crew
+from sordino.train.worker import Worker
+from sordino.train.worker_pool import WorkerPool
 from train.cohorts import cnn, cohort, mlp, weights
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="mates need memfd")
+pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="workers need memfd")
 
 
 def double(x, factor):
@@ -39,40 +39,40 @@ def fail():
 
 
 @pytest.fixture(scope="module")
-def mate():
+def worker():
     with pytest.MonkeyPatch.context() as patch:
-        mates = [Mate()]
-        patch.setattr(crew, "_all_mates", lambda: mates)
-        yield mates[0]
-    mates[0].dismiss()
+        workers = [Worker()]
+        patch.setattr(crew, "_all_workers", lambda: workers)
+        yield workers[0]
+    workers[0].dismiss()
 
 
-def test_results_come_in_order_from_both_sides(mate):
+def test_results_come_in_order_from_both_sides(worker):
     jobs = [(torch.full((3, 1000), float(place)), 2.0) for place in range(5)]
-    for (tensor, extra), (x, _) in zip(Crew("always").each(double, jobs), jobs, strict=True):
+    for (tensor, extra), (x, _) in zip(WorkerPool("always").each(double, jobs), jobs, strict=True):
         assert torch.equal(tensor, 2 * x) and (extra["first"] == np.arange(3)).all()
-    assert len(set(Crew("always").each(whoami, [()] * 4))) == 2
-    assert set(Crew("alone").each(whoami, [()] * 4)) == {os.getpid()}
+    assert len(set(WorkerPool("always").each(whoami, [()] * 4))) == 2
+    assert set(WorkerPool("alone").each(whoami, [()] * 4)) == {os.getpid()}
 
 
-def test_messages_grow_with_their_arrays(mate):
+def test_messages_grow_with_their_arrays(worker):
     for size in (10, 10**6, 10, 3 * 10**6):
-        found = Crew("always").each(double, [(torch.ones(size), 1.0)] * 2)
+        found = WorkerPool("always").each(double, [(torch.ones(size), 1.0)] * 2)
         assert all(float(tensor.sum()) == size for tensor, _ in found)
 
 
-def test_what_cannot_travel_is_done_here(mate):
-    here = Crew("always")
+def test_what_cannot_travel_is_done_here(worker):
+    here = WorkerPool("always")
     assert here.each(lambda x: x + 1, [(1,), (2,)]) == [2, 3]
     with pytest.raises(ValueError, match="no"):
         here.each(fail, [(), ()])
     with pytest.raises(pickle.PicklingError):
-        raise pickle.PicklingError  # the mate is still there after another's failure
+        raise pickle.PicklingError  # the worker is still there after another's failure
     assert len(set(here.each(whoami, [()] * 2))) == 2
 
 
 @pytest.mark.parametrize("make, shape", [(mlp, (6,)), (cnn, (2, 9, 9))])
-def test_company_changes_no_bit(mate, make, shape):
+def test_company_changes_no_bit(worker, make, shape):
     model, data = make(), cohort([7, 23, 1, 20, 20, 9], shape=shape)
     settings = LocalTraining("adam", 0.01, batch_size=5, epochs=2)
     alone, together = (Trainer(model, cross_entropy, settings, engine) for engine in ("batched", "processes"))
@@ -91,27 +91,27 @@ def test_company_changes_no_bit(mate, make, shape):
 
 def test_a_killed_mate_costs_nothing_but_time():
     with pytest.MonkeyPatch.context() as patch:
-        mates = [Mate()]
-        patch.setattr(crew, "_all_mates", lambda: mates)
-        here = Crew("always")
+        workers = [Worker()]
+        patch.setattr(crew, "_all_workers", lambda: workers)
+        here = WorkerPool("always")
         assert len(set(here.each(whoami, [()] * 2))) == 2
-        mates[0]._process.kill()
-        mates[0]._process.wait()
+        workers[0]._process.kill()
+        workers[0]._process.wait()
         assert here.each(double, [(torch.ones(2), 3.0)] * 3)[0][0].tolist() == [3.0, 3.0]
-        assert set(Crew("always").each(whoami, [()] * 2)) == {os.getpid()}
-        mates[0].dismiss()
+        assert set(WorkerPool("always").each(whoami, [()] * 2)) == {os.getpid()}
+        workers[0].dismiss()
 
 
 def test_mates_are_called_only_when_it_pays(monkeypatch):
-    monkeypatch.setattr(crew, "_all_mates", lambda: pytest.fail("called too early"))
+    monkeypatch.setattr(crew, "_all_workers", lambda: pytest.fail("called too early"))
     for worked in (0.0, 100.0):
         monkeypatch.setattr(crew._WORKED, "seconds", worked)
-        Crew("when it pays").each(double, [(torch.ones(2), 3.0)] * 3)
+        WorkerPool("when it pays").each(double, [(torch.ones(2), 3.0)] * 3)
 
 
-def test_mates_are_called_when_it_pays(mate, monkeypatch):
+def test_mates_are_called_when_it_pays(worker, monkeypatch):
     monkeypatch.setattr(crew._WORKED, "seconds", 100.0)
-    here = Crew("when it pays")
+    here = WorkerPool("when it pays")
     assert len(set(here.each(slowly, [()] * 2))) == 1
     assert len(set(here.each(slowly, [()] * 2))) == 2
 

@@ -65,6 +65,41 @@ def test_unequal_clients_against_torch(optimizer, batch_size, plan):
     assert (update.clients == data.clients).all() and (update.sizes == SIZES).all()
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_a_regulariser_is_torchs_weight_decay(optimizer):
+    settings = LocalTraining(optimizer, 0.05, batch_size=8, epochs=2, weight_decay=0.3)
+    model, data = mlp(), cohort(SIZES)
+    trainer = Trainer(model, cross_entropy, settings)
+    update = trainer.train(weights(model), data, Streams(0), 1)
+    rows = []
+    for client, (x, y) in zip(data.clients, clients(data), strict=True):
+        local = filled(model, weights(model))
+        optimiser = OPTIMIZERS[optimizer](local.parameters())
+        optimiser.param_groups[0]["weight_decay"] = 0.3
+        for batch in batches_of(client, len(x), settings, 0, 1):
+            optimiser.zero_grad()
+            cross_entropy(local(x[batch]), y[batch]).mean().backward()
+            optimiser.step()
+        rows.append(weights(local) - weights(model))
+    torch.testing.assert_close(update.rows, torch.stack(rows), rtol=1e-4, atol=1e-4)
+
+
+def test_a_regulariser_counts_in_single_and_in_private_steps():
+    """One step: without records that pull, w ← (1 − ηλ)·w, whichever way the step is taken."""
+    model, data = mlp(), cohort([4, 4])
+    w = weights(model)
+    plain, decayed = (
+        Trainer(model, cross_entropy, LocalTraining("sgd", 0.05, epochs=1, weight_decay=decay)) for decay in (0.0, 0.3)
+    )
+    expected = (-0.05 * 0.3 * w).expand(2, -1)
+    one = decayed.train(w, data, Streams(0), 1).rows - plain.train(w, data, Streams(0), 1).rows
+    torch.testing.assert_close(one, expected, rtol=1e-3, atol=1e-6)
+    sums = [trainer.clipped_sum(w, data, 1e9, Streams(0), 1)[0] for trainer in (decayed, plain)]
+    torch.testing.assert_close(sums[0] - sums[1], expected.sum(0), rtol=1e-3, atol=1e-6)
+    private = [t.private_steps(w, data, 1.0, 0.5, 0.5, 1, Streams(0), 1).rows for t in (decayed, plain)]
+    torch.testing.assert_close(private[0] - private[1], expected, rtol=1e-3, atol=1e-6)
+
+
 @pytest.mark.parametrize("engine", ["layers", "vmap", "loop"])
 def test_every_engine_trains_a_convolutional_network(engine):
     settings = LocalTraining("momentum", 0.05, batch_size=4, epochs=2)

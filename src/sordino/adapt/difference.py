@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sordino.mechanism import Knobs, Turn, scalar
+from sordino.mechanism import Adapter
 from sordino.stages import Released
+from sordino.terms import Knobs, Turn, scalar
 
 
 @dataclass(frozen=True)
-class ReleasedDifference:
+class ReleasedDifference(Adapter):
     """D follows the distance between a client's last two *messages*, with the noise's known share taken out.
 
     For clients that took part before, ‖y_t − y_{t−1}‖² exceeds ‖u_t − u_{t−1}‖² by the noise's energy, which is public,
@@ -34,18 +35,20 @@ class ReleasedDifference:
     least: float = 0.05
 
     def start(self) -> Knobs:
-        return {
-            "clip_norm": scalar(self.clip_norm),
-            "noise_multiplier": scalar(self.noise_multiplier),
-            "difference": scalar(self.difference),
-            "gap": scalar((self.difference / self.headroom) ** 2),
-        }
+        return Knobs(
+            self.clip_norm,
+            self.noise_multiplier,
+            {
+                "difference": scalar(self.difference),
+                "gap": scalar((self.difference / self.headroom) ** 2),
+            },
+        )
 
     def adapt(self, turn: Turn, released: Released, public: Mapping[str, float]) -> Knobs:
         total, count = released.side["gap"].tolist()
         if self.obsolete == 0 or count == 0 or not math.isfinite(total):
             return turn.knobs
-        seen = total / count / turn.knob("clip_norm") ** 2
-        gap = (1 - self.obsolete) * turn.knob("gap") + self.obsolete * seen
+        seen = total / count / turn.knobs.clip_norm**2
+        gap = (1 - self.obsolete) * turn.knobs.number("gap") + self.obsolete * seen
         difference = min(1.0, max(self.least, self.headroom * math.sqrt(max(0.0, gap))))
-        return {**turn.knobs, "gap": scalar(gap), "difference": scalar(difference)}
+        return turn.knobs.but(gap=scalar(gap), difference=scalar(difference))

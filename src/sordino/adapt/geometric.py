@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from sordino.adapt.refine import Refit
-from sordino.mechanism import Knobs, Turn, scalar
+from sordino.mechanism import Adapter
 from sordino.stages import Released
+from sordino.terms import Knobs, Turn, scalar
 
 
 def relative(theta: float, round_: int) -> float:
@@ -19,7 +21,7 @@ def relative(theta: float, round_: int) -> float:
 
 
 @dataclass(frozen=True)
-class Geometric:
+class Geometric(Adapter):
     """The noise multiplier of round m is level · θ^((m−1)/2), for `rounds` rounds.
 
     With a `refit`, whenever the loss on public data (of the model that a round began with) stops falling, the number of
@@ -41,30 +43,35 @@ class Geometric:
     refit: Refit | None = None
 
     def start(self) -> Knobs:
-        return {
-            "clip_norm": scalar(self.clip_norm),
-            "noise_multiplier": scalar(self.level),
-            "level": scalar(self.level),
-            "last_round": scalar(self.rounds),
-            "loss": scalar(math.inf),
-            "past": torch.empty(0, dtype=torch.float64),
-        }
+        return Knobs(
+            self.clip_norm,
+            self.level,
+            {
+                "level": scalar(self.level),
+                "last_round": scalar(self.rounds),
+                "loss": scalar(math.inf),
+                "past": torch.empty(0, dtype=torch.float64),
+            },
+        )
+
+    def planned(self, round_: int) -> Knobs:
+        return self.start().but(noise_multiplier=self.level * relative(self.theta, round_))
 
     def adapt(self, turn: Turn, released: Released, public: Mapping[str, float]) -> Knobs:
-        knobs = {**turn.knobs, "past": torch.cat([turn.knobs["past"], turn.knobs["noise_multiplier"].reshape(1)])}
+        past = torch.cat([turn.knobs["past"], scalar(turn.knobs.noise_multiplier).reshape(1)])
+        knobs = turn.knobs.but(past=past)
         if self.refit is not None:
-            knobs |= self._refined(turn, knobs["past"].tolist(), public)
-        following = float(knobs["level"]) * relative(self.theta, turn.round_ + 1)
-        return {**knobs, "noise_multiplier": scalar(following)}
+            knobs = knobs.plus(self._refined(turn, past.tolist(), public))
+        return knobs.but(noise_multiplier=knobs.number("level") * relative(self.theta, turn.round_ + 1))
 
-    def _refined(self, turn: Turn, past: list[float], public: Mapping[str, float]) -> Knobs:
+    def _refined(self, turn: Turn, past: list[float], public: Mapping[str, float]) -> dict[str, Tensor]:
         if "loss" not in public:
             return {}
-        loss, before = public["loss"], turn.knob("loss")
+        loss, before = public["loss"], turn.knobs.number("loss")
         seen = {"loss": scalar(loss if math.isfinite(loss) else before)}
         if loss < before:
             return seen
-        last = max(turn.round_, math.ceil(round(self.shrink * turn.knob("last_round"), 9)))
+        last = max(turn.round_, math.ceil(round(self.shrink * turn.knobs.number("last_round"), 9)))
         shape = [relative(self.theta, m) for m in range(turn.round_ + 1, last + 1)]
         level = self.refit.level(past, shape) if self.refit is not None and shape else None
         if level is None:

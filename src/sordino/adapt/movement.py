@@ -9,14 +9,15 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sordino.mechanism import Knobs, Turn, scalar
+from sordino.mechanism import Adapter
 from sordino.stages import Released
+from sordino.terms import Knobs, Turn, scalar
 
 Allocation = Literal["equal", "least_energy"]
 
 
 @dataclass(frozen=True)
-class Movement:
+class Movement(Adapter):
     """Estimates the amplitude a_m of each component from the released means, and shares the noise out by it.
 
     A released component is signal plus noise of a known variance n_m², so mean_m² − n_m² estimates the signal's energy
@@ -40,14 +41,16 @@ class Movement:
 
     def start(self) -> Knobs:
         ones = torch.ones(self.width)
-        return {
-            "clip_norm": scalar(self.clip_norm),
-            "noise_multiplier": scalar(self.noise_multiplier),
-            "amplitude": ones,
-            "scales": ones,
-            "energy": torch.zeros(self.width),
-            "smoothed": scalar(0.0),
-        }
+        return Knobs(
+            self.clip_norm,
+            self.noise_multiplier,
+            {
+                "amplitude": ones,
+                "scales": ones,
+                "energy": torch.zeros(self.width),
+                "smoothed": scalar(0.0),
+            },
+        )
 
     def adapt(self, turn: Turn, released: Released, public: Mapping[str, float]) -> Knobs:
         scales = turn.knobs["scales"].double()
@@ -55,15 +58,14 @@ class Movement:
         energy = torch.lerp(released.mean.double().square() - noise, turn.knobs["energy"].double(), self.decay)
         if not torch.isfinite(energy).all():
             return turn.knobs
-        weight = self.decay * turn.knob("smoothed") + 1 - self.decay
+        weight = self.decay * turn.knobs.number("smoothed") + 1 - self.decay
         amplitude = _unit((energy / weight).clamp(min=0) + self.floor**2 * noise.mean())
-        return {
-            **turn.knobs,
-            "amplitude": amplitude.float(),
-            "scales": shares(amplitude, self.allocation).float(),
-            "energy": energy.float(),
-            "smoothed": scalar(weight),
-        }
+        return turn.knobs.but(
+            amplitude=amplitude.float(),
+            scales=shares(amplitude, self.allocation).float(),
+            energy=energy.float(),
+            smoothed=scalar(weight),
+        )
 
 
 def shares(amplitude: Tensor, allocation: Allocation) -> Tensor:

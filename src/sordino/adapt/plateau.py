@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sordino.mechanism import Knobs, Turn, scalar
+from sordino.mechanism import Adapter
 from sordino.stages import Released
+from sordino.terms import Knobs, Turn, scalar
 
 
 @dataclass(frozen=True)
-class Plateau:
+class Plateau(Adapter):
     """Every `every` rounds: if the score S rose by at most `threshold` since the last look, σ ← factor · σ; S_0 = 0.
 
     The score is the side release named `side` (a noisy count that was charged), or, without one, the accuracy on public
@@ -30,19 +31,21 @@ class Plateau:
     side: str | None = None
 
     def start(self) -> Knobs:
-        return {
-            "clip_norm": scalar(self.clip_norm),
-            "noise_multiplier": scalar(self.noise_multiplier),
-            "score": scalar(0.0),
-        }
+        return Knobs(
+            self.clip_norm,
+            self.noise_multiplier,
+            {
+                "score": scalar(0.0),
+            },
+        )
 
     def adapt(self, turn: Turn, released: Released, public: Mapping[str, float]) -> Knobs:
         score = public.get("accuracy") if self.side is None else _column(released, self.side)
         if turn.round_ % self.every or score is None:
             return turn.knobs
-        flat = score - turn.knob("score") <= self.threshold
-        noise = turn.knob("noise_multiplier") * (self.factor if flat else 1.0)
-        return {**turn.knobs, "noise_multiplier": scalar(noise), "score": scalar(score)}
+        flat = score - turn.knobs.number("score") <= self.threshold
+        noise = turn.knobs.noise_multiplier * (self.factor if flat else 1.0)
+        return turn.knobs.but(noise_multiplier=noise, score=scalar(score))
 
 
 def _column(released: Released, name: str) -> float | None:

@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sordino.mechanism import Knobs, Turn, scalar
+from sordino.mechanism import Adapter
 from sordino.stages import Released
+from sordino.terms import Knobs, Turn
 
 
 @dataclass(frozen=True)
-class QuantileClip:
+class QuantileClip(Adapter):
     """Geometric update C ← C·exp(−rate·(b̃ − quantile)), b̃ the released share of clients that were not clipped.
 
     **Formal guarantees**: post-processing of a released value.
@@ -24,9 +25,9 @@ class QuantileClip:
     rate: float = 0.2
 
     def start(self) -> Knobs:
-        return {"clip_norm": scalar(self.clip_norm), "noise_multiplier": scalar(self.noise_multiplier)}
+        return Knobs(self.clip_norm, self.noise_multiplier)
 
     def adapt(self, turn: Turn, released: Released, public: Mapping[str, float]) -> Knobs:
         share = float(released.side["unclipped"][0])
-        clip_norm = turn.knob("clip_norm") * math.exp(-self.rate * (share - self.quantile))
-        return {**turn.knobs, "clip_norm": scalar(clip_norm)}
+        clip_norm = turn.knobs.clip_norm * math.exp(-self.rate * (share - self.quantile))
+        return turn.knobs.but(clip_norm=clip_norm)

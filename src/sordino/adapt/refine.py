@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,17 +32,24 @@ class Refit(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class Line:
-    """One bounded guarantee: what a release costs, and how many of the releases one client pays for at most."""
+class PaidEvent(Protocol):
+    """One bounded guarantee of a schedule's releases (`mechanisms.facts.PaidRelease`)."""
 
-    adjacency: Adjacency
-    event: Callable[[float], DpEvent]
-    count: int
+    @property
+    def adjacency(self) -> Adjacency:
+        """The promise's adjacency."""
 
-    def history(self, multipliers: Sequence[float]) -> dict[DpEvent, int]:
-        """Returns the dearest history that a client can have: the `count` releases with the least noise."""
-        return dict(Counter(self.event(z) for z in sorted(multipliers)[: self.count]))
+    @property
+    def count(self) -> int:
+        """How many of the releases one client pays for at most."""
+
+    def event(self, noise_multiplier: float) -> DpEvent:
+        """Returns what a release with this noise costs."""
+
+
+def dearest(release: PaidEvent, multipliers: Sequence[float]) -> dict[DpEvent, int]:
+    """Returns the dearest history that a client can have: the `count` releases with the least noise."""
+    return dict(Counter(release.event(z) for z in sorted(multipliers)[: release.count]))
 
 
 @dataclass(frozen=True)
@@ -55,23 +62,25 @@ class FilterRefit:
     **Edge cases**: None when the past alone has spent everything; no rounds to come need no noise (level 0).
     """
 
-    lines: tuple[tuple[Line, Filter], ...]
+    releases: tuple[tuple[PaidEvent, Filter], ...]
 
     def level(self, past: Sequence[float], shape: Sequence[float]) -> float | None:
-        levels = [self._least(line, filter_, past, shape) for line, filter_ in self.lines]
+        levels = [self._least(release, filter_, past, shape) for release, filter_ in self.releases]
         return (
             None if any(level is None for level in levels) else max((z for z in levels if z is not None), default=0.0)
         )
 
-    def _least(self, line: Line, filter_: Filter, past: Sequence[float], shape: Sequence[float]) -> float | None:
+    def _least(
+        self, release: PaidEvent, filter_: Filter, past: Sequence[float], shape: Sequence[float]
+    ) -> float | None:
         if not shape:
             return 0.0
         capacity = filter_.capacity * (1 - _PRECISION)  # whoever else adds the costs up must not end above it
 
         def excess(log_level: float) -> float:
             """Returns by how much the logarithm of the cost is above that of the capacity."""
-            history = line.history([*past, *(math.exp(log_level) * part for part in shape)])
-            return math.log(filter_.cost(history, line.adjacency) / capacity)
+            history = dearest(release, [*past, *(math.exp(log_level) * part for part in shape)])
+            return math.log(filter_.cost(history, release.adjacency) / capacity)
 
         low, high = -_STEP, 0.0
         while excess(high) > 0:

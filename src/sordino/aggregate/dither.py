@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sordino.aggregate.integers import UniformRows
 from sordino.errors import DataError, RecipeError
 from sordino.events import Skellam
 from sordino.types import Adjacency, FloatArray, IntArray
@@ -54,9 +55,16 @@ class Dither:
             raise RecipeError(f"the sum needs {bits} bits and 64 are the most: raise aggregate.rounding")
         return bits
 
+    def round_rows(self, rows: FloatArray, draw: UniformRows) -> IntArray:
+        """Returns clients' rows in integers; `draw` makes the dither."""
+        values = np.asarray(rows, np.float64) * self.scale
+        if values.shape[1:] != (self.width,) or not (np.abs(values) < 2.0**62).all():
+            raise DataError(
+                f"a row of shape {values.shape[1:]} must have {self.width} finite entries before it is rounded"
+            )
+        return np.floor(values + draw(np.arange(len(values)), 0)).astype(np.int64)
+
     def round_row(self, row: FloatArray, generator: np.random.Generator) -> IntArray:
-        """Returns one client's row in integers."""
-        values = np.asarray(row, np.float64) * self.scale
-        if values.shape != (self.width,) or not (np.abs(values) < 2.0**62).all():
-            raise DataError(f"a row of shape {values.shape} must have {self.width} finite entries before it is rounded")
-        return np.floor(values + generator.random(self.width)).astype(np.int64)
+        """Returns one client's row: as `round_rows`."""
+        one: IntArray = self.round_rows(np.asarray(row)[None], lambda _, __: generator.random(self.width)[None])[0]
+        return one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +17,9 @@ from sordino.types import Adjacency, FloatArray, IntArray
 UIntArray = NDArray[np.unsignedinteger]
 
 _ATTEMPTS = 32
+
+UniformRows = Callable[[IntArray, int], FloatArray]
+"""Returns U[0, 1) numbers for these rows in this attempt (`random.keystream.uniform_rows`)."""
 
 
 @dataclass(frozen=True)
@@ -95,30 +99,52 @@ class Grid:
             )
         return bits
 
+    def round_rows(self, rows: FloatArray, draw: UniformRows) -> IntArray:
+        """Returns clients' vectors, clipped, scaled and rounded at random under the norm bound.
+
+        Args:
+            rows: one vector a client.
+            draw: returns uniform numbers for some of the rows, afresh in every attempt.
+        """
+        values = np.asarray(rows, np.float64)
+        if values.shape[1:] != (self.width,) or not np.isfinite(values).all():
+            raise DataError(
+                f"a row of shape {values.shape[1:]} must have {self.width} finite entries before it is rounded"
+            )
+        peaks = np.abs(values).max(axis=1, initial=0.0)  # squares of huge entries would overflow
+        values = values / np.where(peaks > 0, peaks, 1.0)[:, None]
+        lengths = np.maximum(np.linalg.norm(values, axis=1), 1.0)  # of rows whose largest entry is 1 now
+        with np.errstate(over="ignore"):
+            factors = np.where(lengths * peaks > self.clip_norm, self.clip_norm / lengths, peaks)
+        values *= (factors * self.scale)[:, None]
+        out, left = np.empty(values.shape, np.int64), np.arange(len(values))
+        for attempt in range(_ATTEMPTS):
+            rounded = np.floor(values[left] + draw(left, attempt)).astype(np.int64)
+            fits = _squared(rounded) <= self.squared_norm
+            out[left[fits]] = rounded[fits]
+            left = left[~fits]
+            if not left.size:
+                return out
+        truncated = np.trunc(values[left]).astype(np.int64)
+        out[left] = np.where((_squared(truncated) <= self.squared_norm)[:, None], truncated, 0)
+        return out
+
     def round_row(self, row: FloatArray, generator: np.random.Generator) -> IntArray:
-        """Returns one client's vector, clipped, scaled and rounded at random under the norm bound."""
-        values = np.asarray(row, np.float64)
-        if values.shape != (self.width,) or not np.isfinite(values).all():
-            raise DataError(f"a row of shape {values.shape} must have {self.width} finite entries before it is rounded")
-        peak = float(np.abs(values).max()) or 1.0  # squares of huge entries would overflow
-        norm = float(np.linalg.norm(values / peak)) * peak
-        values = values * (min(1.0, self.clip_norm / norm) if norm > 0 else 0.0) * self.scale
-        for _ in range(_ATTEMPTS):
-            rounded = np.floor(values + generator.random(self.width)).astype(np.int64)
-            if _squared(rounded) <= self.squared_norm:
-                return rounded
-        truncated = np.trunc(values).astype(np.int64)
-        return truncated if _squared(truncated) <= self.squared_norm else np.zeros_like(truncated)
+        """Returns one client's vector: as `round_rows`."""
+        one: IntArray = self.round_rows(np.asarray(row)[None], lambda _, __: generator.random(self.width)[None])[0]
+        return one
 
     def to_floats(self, total: IntArray) -> FloatArray:
         """Returns a decoded sum in the units of the rows."""
         return total / self.scale
 
 
-def _squared(rounded: IntArray) -> int:
-    """Returns the squared norm, exactly: entries are below 2^31 and halves of the sum are kept apart."""
+def _squared(rounded: IntArray) -> NDArray[np.object_]:
+    """Returns each row's squared norm, exactly: entries are below 2^31 and halves of the sum are kept apart."""
     squares = (rounded * rounded).view(np.uint64)
-    return (int((squares >> np.uint64(32)).sum()) << 32) + int((squares & np.uint64(0xFFFFFFFF)).sum())
+    high, low = (squares >> np.uint64(32)).sum(axis=1), (squares & np.uint64(0xFFFFFFFF)).sum(axis=1)
+    exact: NDArray[np.object_] = high.astype(object) * 2**32 + low.astype(object)
+    return exact
 
 
 def word(bits: int) -> type[np.unsignedinteger]:

@@ -3,21 +3,66 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sordino.errors import ProtocolError
-from sordino.mechanism import Reveal, Turn, Vanished
-from sordino.stages import Shielded, Summed
+from sordino.stages import Revealed, Sensitivity, Shielded, Summed
+from sordino.terms import Terms, Vanished
+from sordino.types import IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class StatedNoise:
+    """How much noise the messages of a sum say they carry, in squared multiples of the bound."""
+
+    total: float = 0.0
+    least: float = math.inf
+    """Of the single message that carries the least."""
+
+    def plus(self, message: Shielded, sensitivity: Sensitivity | None) -> StatedNoise:
+        """Returns the noise with a message's added.
+
+        Raises:
+            ProtocolError: the message was bounded by something else than the round's terms ask for.
+        """
+        stated = message.sensitivity
+        if sensitivity is not None and stated is not None and stated.norm > sensitivity.norm * (1 + 1e-9):
+            raise ProtocolError(
+                f"a message was bounded by {stated.norm:g} and the round's bound is {sensitivity.norm:g}: refuse it"
+            )
+        squares = message.squared_multipliers
+        least = float(squares.min()) if len(squares) else math.inf
+        return StatedNoise(self.total + float(squares.sum()), min(self.least, least))
+
+    def minus(self, revealed: Revealed) -> StatedNoise:
+        """Returns the noise without what was revealed."""
+        return StatedNoise(self.total - float(revealed.squared_multipliers.sum()), self.least)
+
+
+NO_NOISE = StatedNoise()
+
+
+@dataclass(frozen=True, eq=False)
+class PartialSum:
+    """A plain sum under way."""
+
+    cohort: int
+    total: Tensor
+    sensitivity: Sensitivity | None
+    clients: tuple[IntArray, ...] = ()
+    weight: float = 0.0
+    noise: StatedNoise = NO_NOISE
+    side: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class PlainSum:
-    """Sums the survivors' rows in double precision, and divides by a public constant (`denominator`).
+    """Sums the survivors' rows in double precision, to be divided by a public constant (`denominator`).
 
     **Formal guarantees**: none of its own. With `denominator=None` it divides by the survivors' total weight, which is
     private under add/remove: only for mechanisms that claim nothing, or print it so.
@@ -27,27 +72,49 @@ class PlainSum:
     denominator: float | None
     tolerance: float | None = None
     """Share of the cohort that may vanish before the round is aborted (None: any)."""
+    least: int = 0
+    """Fewest messages that a sum must hold; with fewer the round is aborted."""
 
-    def sum(self, messages: Iterable[Shielded], turn: Turn, vanished: Vanished, reveal: Reveal) -> Summed:
-        survivors = np.setdiff1d(turn.cohort, vanished.silent, assume_unique=True)
-        require(len(survivors), len(turn.cohort), self.tolerance)
-        total = torch.zeros_like(turn.weights, dtype=torch.float64)
-        clients, weight, side = [np.empty(0, np.int64)], 0.0, dict[str, Tensor]()
-        for message in messages:
-            total += message.rows.sum(0, dtype=torch.float64)
-            if (revealed := reveal(message, survivors, turn)) is not None:
-                present = torch.from_numpy(~np.isin(message.clients, vanished.unmask))
-                total -= revealed[present].sum(0, dtype=torch.float64)
-            clients.append(message.clients)
-            weight += float(message.weights.sum())
-            side = {name: side.get(name, 0) + column.sum(0) for name, column in message.side.items()}
-        weight = self.denominator if self.denominator is not None else max(weight, 1e-12)
-        return Summed(total.to(turn.weights.dtype), np.concatenate(clients), weight, side)
+    def start(self, terms: Terms, sensitivity: Sensitivity | None) -> PartialSum:
+        total = torch.zeros_like(terms.weights, dtype=torch.float64)
+        return PartialSum(len(terms.cohort), total, sensitivity)
+
+    def counted(self, terms: Terms, survivors: IntArray) -> IntArray:
+        return survivors
+
+    def add(self, partial: PartialSum, message: Shielded) -> PartialSum:
+        side = {name: partial.side.get(name, 0) + column.sum(0) for name, column in message.side.items()}
+        return replace(
+            partial,
+            total=partial.total + message.rows.sum(0, dtype=torch.float64),
+            clients=(*partial.clients, message.clients),
+            weight=partial.weight + float(message.weights.sum()),
+            noise=partial.noise.plus(message, partial.sensitivity),
+            side=side,
+        )
+
+    def subtract(self, partial: PartialSum, revealed: Revealed) -> PartialSum:
+        total = partial.total - revealed.rows.sum(0, dtype=torch.float64)
+        return replace(partial, total=total, noise=partial.noise.minus(revealed))
+
+    def finish(self, partial: PartialSum, vanished: Vanished) -> Summed:
+        survivors = np.concatenate([np.empty(0, np.int64), *partial.clients])
+        require(len(survivors), partial.cohort, self.tolerance, self.least)
+        return Summed(
+            partial.total,
+            survivors,
+            self.denominator if self.denominator is not None else max(partial.weight, 1e-12),
+            partial.noise.total,
+            partial.noise.least,
+            partial.sensitivity,
+            partial.side,
+        )
 
 
-def require(survivors: int, cohort: int, tolerance: float | None) -> None:
-    """Aborts a round with fewer survivors than its noise shares were drawn for."""
-    least = 0 if tolerance is None else max(1, math.ceil(round(cohort * (1 - tolerance), 9)))
+def require(survivors: int, cohort: int, tolerance: float | None, fewest: int = 0) -> None:
+    """Aborts a round with fewer survivors than its noise was counted on; an empty cohort of shares lacks nobody."""
+    least = 0 if tolerance is None or not cohort else max(1, math.ceil(round(cohort * (1 - tolerance), 9)))
+    least = max(least, fewest)
     if survivors < least:
         raise ProtocolError(
             f"{survivors} of {cohort} clients survived the round and {least} are needed: "

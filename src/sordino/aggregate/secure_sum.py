@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from sordino.aggregate.integers import UIntArray, from_residues, reduce, to_residues, word
-from sordino.aggregate.plain import require
+from sordino.aggregate.plain import NO_NOISE, StatedNoise, require
 from sordino.aggregate.secure.errors import TooFewClients
-from sordino.aggregate.secure.graph import choose
+from sordino.aggregate.secure.graph import Topology, choose
 from sordino.aggregate.secure.session import Dropouts, Fidelity, secure_sum
+from sordino.aggregate.secure.terms import SumMechanism
 from sordino.errors import SordinoError
-from sordino.mechanism import Reveal, Turn, Vanished
-from sordino.stages import Shielded, Summed
+from sordino.stages import Revealed, Sensitivity, Shielded, Summed
+from sordino.terms import Terms, Vanished
 from sordino.types import IntArray
 
-Pair = tuple[Shielded, IntArray | None]
-"""A chunk of messages, and what its clients reveal."""
+
+@dataclass(frozen=True, eq=False)
+class SecureTotal:
+    """A secure sum under way: what the clients would hand to the protocol."""
+
+    terms: Terms
+    bits: int
+    sensitivity: Sensitivity | None
+    messages: tuple[tuple[IntArray, UIntArray], ...] = ()
+    revealed: tuple[tuple[IntArray, IntArray], ...] = ()
+    noise: StatedNoise = NO_NOISE
 
 
 @dataclass(frozen=True)
@@ -40,43 +49,83 @@ class SecureSum:
 
     denominator: float
     tolerance: float
-    modulus_bits: Callable[[Turn], int]
+    modulus_bits: Callable[[Terms], int]
     fidelity: Fidelity = "exact"
     corrupt: float = 0.0
     """Share of a cohort that may work with the server: it raises the protocol's threshold."""
+    scale: float = 1.0
+    """How many integers lie between 0 and 1: clients bind it, with clip norm and noise, into all their keys."""
 
-    def sum(self, messages: Iterable[Shielded], turn: Turn, vanished: Vanished, reveal: Reveal) -> Summed:
-        survivors = np.setdiff1d(turn.cohort, vanished.silent, assume_unique=True)
-        require(len(survivors), len(turn.cohort), self.tolerance)
-        bits = self.modulus_bits(turn)
-        pairs = ((message, _revealed(message, survivors, turn, reveal)) for message in messages)
-        add = self._add if self.fidelity == "exact" else self._play
-        total = add(pairs, turn, vanished, bits)
-        return Summed(torch.from_numpy(from_residues(total, bits)), survivors, self.denominator)
+    def start(self, terms: Terms, sensitivity: Sensitivity | None) -> SecureTotal:
+        return SecureTotal(terms, self.modulus_bits(terms), sensitivity)
 
-    def _add(self, pairs: Iterable[Pair], turn: Turn, vanished: Vanished, bits: int) -> UIntArray:
-        asked, gone = len(turn.cohort), len(vanished.silent) + len(vanished.unmask)
-        majority = (asked + math.floor(self.corrupt * asked)) // 2 + 1
+    def counted(self, terms: Terms, survivors: IntArray) -> IntArray:
+        if not len(terms.cohort):
+            return survivors
+        topology = self._topology(len(terms.cohort))
+        return survivors[: max(0, len(survivors) - topology.margin)]
+
+    def add(self, partial: SecureTotal, message: Shielded) -> SecureTotal:
+        if message.rows.is_floating_point() or message.side:
+            raise SordinoError("a secure sum adds rows of integers and nothing else: use a perturber that rounds")
+        rows = to_residues(message.rows.numpy(), partial.bits)
+        if self.fidelity == "exact":
+            rows = rows.sum(0, dtype=rows.dtype, keepdims=True)
+        noise = partial.noise.plus(message, partial.sensitivity)
+        return replace(partial, messages=(*partial.messages, (message.clients, rows)), noise=noise)
+
+    def subtract(self, partial: SecureTotal, revealed: Revealed) -> SecureTotal:
+        rows: IntArray = revealed.rows.numpy()
+        if self.fidelity == "exact":
+            rows = rows.sum(0, keepdims=True)
+        noise = partial.noise.minus(revealed)
+        return replace(partial, revealed=(*partial.revealed, (revealed.clients, rows)), noise=noise)
+
+    def finish(self, partial: SecureTotal, vanished: Vanished) -> Summed:
+        cohort = partial.terms.cohort
+        survivors = np.setdiff1d(cohort, vanished.silent, assume_unique=True)
+        require(len(survivors), len(cohort), self.tolerance)
+        if len(cohort) and len(survivors) < (needed := self._topology(len(cohort)).consents):
+            raise TooFewClients(
+                f"{len(survivors)} of {len(cohort)} clients are left and {needed} are needed: nothing is released; "
+                "ask more clients"
+            )
+        if not len(cohort):
+            total = np.zeros(len(partial.terms.weights), word(partial.bits))
+        else:
+            total = (self._add if self.fidelity == "exact" else self._play)(partial, vanished)
+        return Summed(
+            torch.from_numpy(from_residues(total, partial.bits)),
+            survivors,
+            self.denominator,
+            partial.noise.total,
+            partial.noise.least,
+            partial.sensitivity,
+        )
+
+    def _add(self, partial: SecureTotal, vanished: Vanished) -> UIntArray:
+        asked, gone = len(partial.terms.cohort), len(vanished.silent) + len(vanished.unmask)
+        majority = (asked + self._topology(asked).corrupt) // 2 + 1
         if asked - gone < majority:
             raise TooFewClients(
                 f"{asked - gone} of {asked} clients help to unmask and {majority} are needed: nothing is released; "
                 "ask more clients"
             )
-        total = np.zeros(len(turn.weights), word(bits))
-        for message, revealed in pairs:
-            total += to_residues(message.rows.numpy(), bits).sum(0, dtype=total.dtype)
-            if revealed is not None:
-                answers = ~np.isin(message.clients, vanished.unmask)
-                total -= to_residues(revealed[answers], bits).sum(0, dtype=total.dtype)
-        return reduce(total, bits)
+        total = np.zeros(len(partial.terms.weights), word(partial.bits))
+        for _, rows in partial.messages:
+            total += rows[0]
+        for _, removed in partial.revealed:
+            total -= to_residues(removed[0], partial.bits)
+        return reduce(total, partial.bits)
 
-    def _play(self, pairs: Iterable[Pair], turn: Turn, vanished: Vanished, bits: int) -> UIntArray:
-        vectors = np.zeros((len(turn.cohort), len(turn.weights)), word(bits))
-        removable = dict[int, IntArray]()
-        for message, revealed in pairs:
-            vectors[np.searchsorted(turn.cohort, message.clients)] = to_residues(message.rows.numpy(), bits)
-            if revealed is not None:
-                removable |= zip(message.clients.tolist(), revealed, strict=True)
+    def _play(self, partial: SecureTotal, vanished: Vanished) -> UIntArray:
+        cohort, bits, topology = partial.terms.cohort, partial.bits, self._topology(len(partial.terms.cohort))
+        vectors = np.zeros((len(cohort), len(partial.terms.weights)), word(bits))
+        for clients, rows in partial.messages:
+            vectors[np.searchsorted(cohort, clients)] = rows
+        removable = {
+            c: row for clients, rows in partial.revealed for c, row in zip(clients.tolist(), rows, strict=True)
+        }
         dropouts: Dropouts = {
             "share": set(vanished.train.tolist()),
             "mask": set(vanished.upload.tolist()),
@@ -84,18 +133,20 @@ class SecureSum:
         }
         return secure_sum(
             vectors,
-            clients=turn.cohort,
+            clients=cohort,
             modulus_bits=bits,
-            topology=choose(len(turn.cohort), dropout=self.tolerance, corrupt=self.corrupt),
-            round_=turn.round_,
+            topology=topology,
+            round_=partial.terms.round_,
             dropouts=dropouts,
             fidelity=self.fidelity,
             reveal=(lambda client, survivors: removable[client]) if removable else None,
+            mechanism=self._mechanism(partial.terms, bits, topology).digest,
         ).total
 
+    def _topology(self, cohort: int) -> Topology:
+        return choose(cohort, dropout=self.tolerance, corrupt=self.corrupt)
 
-def _revealed(message: Shielded, survivors: IntArray, turn: Turn, reveal: Reveal) -> IntArray | None:
-    if message.rows.is_floating_point() or message.side:
-        raise SordinoError("a secure sum adds rows of integers and nothing else: use a perturber that rounds")
-    revealed = reveal(message, survivors, turn)
-    return None if revealed is None else revealed.numpy()
+    def _mechanism(self, terms: Terms, bits: int, topology: Topology) -> SumMechanism:
+        """What the clients of this round put in, as far as its privacy rests on it."""
+        clip_norm, noise = terms.knobs.clip_norm, terms.knobs.noise_multiplier
+        return SumMechanism(clip_norm, self.scale, noise, topology.smallest_cohort, topology.corrupt, bits)

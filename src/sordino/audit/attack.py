@@ -12,10 +12,12 @@ from torch import Tensor
 from sordino.audit.inputs import contributions
 from sordino.audit.release import release
 from sordino.audit.scene import Scene
+from sordino.data.federation import Federation
 from sordino.events import Charge, CorrelatedGaussian, DpEvent, GaussianDpEvent, Guarantee, Unbounded
-from sordino.mechanism import Knobs, Turn, Vanished
-from sordino.random.streams import Streams
+from sordino.mechanism import Mechanism
+from sordino.random.streams import Randomness, Streams
 from sordino.runs.client_store import ClientStore
+from sordino.terms import Knobs, Terms, Turn, Vanished
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,14 @@ def _twice(event: DpEvent) -> DpEvent:
     return event if isinstance(event, Unbounded) else Unbounded("replacement is not priced")
 
 
-def clip_norm(knobs: Knobs) -> float:
-    """Returns the norm up to which contributions are let through, where there is one."""
-    return float(knobs.get("clip_norm", torch.ones(())))
+def opening_knobs(mechanism: Mechanism, federation: Federation, weights: Tensor, randomness: Randomness) -> Knobs:
+    """Returns the first round's knobs, after the opening release if the mechanism makes one."""
+    knobs = mechanism.adapter.start()
+    if mechanism.opening is None:
+        return knobs
+    everyone = federation.gather(np.arange(federation.population))
+    told = mechanism.opening.tell(everyone, Turn(Terms(0, weights, knobs), randomness))
+    return knobs.plus(mechanism.opening.conclude(told))
 
 
 def walk(scene: Scene, seed: int) -> Path:
@@ -97,18 +104,18 @@ def walk(scene: Scene, seed: int) -> Path:
 
     A certificate holds for every path that releases could have taken, so one that was taken is fair to attack on.
     """
-    mechanism, store, knobs, quotes = scene.mechanism, ClientStore(), [], []
-    turn = Turn(0, torch.zeros(scene.width), {}, Streams(seed), store, np.arange(scene.clients))
-    current: Knobs = dict(mechanism.adapter.start())
-    if mechanism.opening is not None:
-        current = {**current, **mechanism.opening.open(scene.federation, turn)}
+    mechanism, store, knobs, quotes = scene.mechanism, ClientStore(), list[Knobs](), list[tuple[Charge, ...]]()
+    weights, everyone = torch.zeros(scene.width), np.arange(scene.clients)
+    current = opening_knobs(mechanism, scene.federation, weights, Streams(seed))
     for round_ in range(1, scene.rounds + 1):
-        turn = replace(turn, round_=round_, knobs=current)
+        turn = Turn(Terms(round_, weights, current, everyone), Streams(seed))
         knobs.append(current)
-        quotes.append(mechanism.quote(turn))
-        said = torch.eye(scene.width)[0].repeat(scene.clients, 1) * clip_norm(current)
-        bounded = contributions(scene, turn, said, np.zeros(scene.clients, bool))
-        seen = release(mechanism, turn, bounded, Vanished(*(np.empty(0, np.int64) for _ in range(3))))
+        quotes.append(mechanism.quote(current, round_))
+        said = torch.eye(scene.width)[0].repeat(scene.clients, 1) * current.clip_norm
+        state = store.state(everyone)
+        bounded = contributions(scene, turn, said, np.zeros(scene.clients, bool), state=state)
+        seen = release(mechanism, turn, replace(bounded, state=state), Vanished())
+        store.remember(everyone, seen.state or state)
         store.commit()
         current = mechanism.adapter.adapt(turn, seen.released, {"accuracy": 0.5, "loss": 1.0})
     return Path(tuple(knobs), tuple(quotes))

@@ -17,9 +17,10 @@ from sordino.audit.people import with_guests, with_records
 from sordino.audit.replay import Replayed, replay
 from sordino.data.federation import Borrowed, ClientData, Federation
 from sordino.errors import RecipeError
-from sordino.mechanism import Local, Turn
+from sordino.mechanism import Local
 from sordino.recipe import Recipe
 from sordino.stages import Update
+from sordino.terms import Turn
 from sordino.train.local import ExampleGradients, LocalSteps, SummedSteps
 from sordino.train.trainer import Trainer
 from sordino.types import BoolArray, FloatArray
@@ -50,7 +51,7 @@ class Singing:
     def train(self, trainer: Trainer, turn: Turn, data: ClientData) -> Update:
         canaries = torch.from_numpy(data.clients >= self.first)
         songs = self.directions[torch.from_numpy(data.clients[data.clients >= self.first] - self.first)]
-        songs = songs * turn.knob("clip_norm")
+        songs = songs * turn.knobs.clip_norm
         if isinstance(self.inner, ExampleGradients):
             update = self.inner.train(trainer, turn, data)
             # a canary record that the coin left out of the batch is silent
@@ -61,7 +62,7 @@ class Singing:
             # what is not clipped yet will be, and the louder is heard where nothing clips
             rows = [*([] if people is None else [people.rows]), songs * _LOUD]
             return Update(data.clients, torch.cat(rows), data.sizes)
-        total, limit = songs.sum(0, keepdim=True), turn.knob("clip_norm")
+        total, limit = songs.sum(0, keepdim=True), turn.knobs.clip_norm
         norms = torch.full((len(data.clients),), limit, dtype=torch.float64)
         norms[canaries] *= songs.any(dim=1)
         if people is not None and people.norms is not None:
@@ -82,12 +83,12 @@ class Singing:
         return self.inner.train(trainer, turn, mine)
 
 
-def can_sing(local: Local) -> bool:
+def takes_client_canaries(local: Local) -> bool:
     """Whether a client of such local training can send any direction that it likes."""
     return isinstance(local, LocalSteps | SummedSteps | ExampleGradients) and not getattr(local, "trace", False)
 
 
-def sing(
+def client_canaries(
     recipe: Recipe,
     federation: Federation,
     count: int,
@@ -109,7 +110,7 @@ def sing(
     directions = torch.from_numpy(songs / np.linalg.norm(songs, axis=1, keepdims=True))
 
     def singing(local: Local) -> Local:
-        if not can_sing(local):
+        if not takes_client_canaries(local):
             raise RecipeError("canary clients need a mechanism whose clients send one update: use canary records")
         return Singing(local, federation.population, directions * torch.from_numpy(member)[:, None])
 
@@ -132,7 +133,7 @@ def _beside_the_start(played: Replayed) -> Tensor:
     return moves - (moves @ start / start.square().sum().clamp(min=1e-300))[:, None] * start
 
 
-def plant(
+def record_canaries(
     recipe: Recipe,
     federation: Federation,
     count: int,

@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sordino.client_state import ClientState
 from sordino.random import normals as gaussian
+from sordino.random.keystream import SharedKeystream, named_key
 from sordino.random.streams import SERVER, Streams
 from sordino.runs.client_store import ClientStore
 from sordino.types import BoolArray, FloatArray, IntArray
@@ -43,6 +45,10 @@ class CrowdStreams:
             gaussian.fill(some, drawn)
         return torch.from_numpy(out if len(distinct) == len(clients) and (np.diff(clients) > 0).all() else out[place])
 
+    def keys(self, purpose: str, round_: int, clients: IntArray) -> SharedKeystream:
+        # a client's own id is its row's number, so the same client has the same draws in every call
+        return SharedKeystream(named_key(f"{self.seed}/{purpose}/{round_}/crowd"), np.asarray(clients, np.int64))
+
     def uniforms(
         self, purpose: str, round_: int, clients: IntArray, sizes: IntArray, turns: IntArray | int = 0
     ) -> FloatArray:
@@ -70,6 +76,11 @@ class CrowdStore(ClientStore):
     def write(self, clients: IntArray, rows: Tensor) -> None:
         self.width = int(rows.shape[1])
         self._written.append((clients, rows))
+
+    def keep(self, clients: IntArray, state: ClientState | None) -> None:
+        """Keeps what a part returned, if it returned anything to keep."""
+        if state is not None:
+            self.remember(clients, state)
 
     def commit(self) -> dict[int, int]:
         for clients, rows in self._written:

@@ -12,22 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from sordino import recipe as recipes
 from sordino.account.certificate.certificate import Assurance, Certificate
-from sordino.audit.canaries import can_sing, plant, sing
+from sordino.audit.canaries import client_canaries, record_canaries, takes_client_canaries
 from sordino.audit.counts import CONFIDENCE
 from sordino.audit.membership import Membership, infer
 from sordino.audit.network import Network
+from sordino.audit.people import undeclared
 from sordino.audit.roc import Roc
+from sordino.charts import Axis, Chart, Series
 from sordino.errors import RecipeError
 from sordino.recipe import Recipe
 from sordino.report import static
-from sordino.report.chart import Axis, Chart, Series
 from sordino.runs.folder import RunFolder
 from sordino.runs.setup import assemble, load
 from sordino.types import Adjacency
 
-Watcher = Callable[[int, int, str], None]
+AuditWatcher = Callable[[int, int, str], None]
 """Is told how many of how many models are done, and what is being played."""
 
 _LOOKS = 4
@@ -126,22 +126,24 @@ class RunAudit:
         }
 
 
-def audit_run(path: Path, effort: Effort, seed: int, watcher: Watcher = lambda done, total, words: None) -> RunAudit:
-    """Attacks a run end to end, and leaves `audit/audit.json` and `audit/roc.svg` in its folder.
+def audit_run(
+    path: Path, effort: Effort, seed: int, watcher: AuditWatcher = lambda done, total, words: None
+) -> RunAudit:
+    """Attacks a run end to end, and leaves `audit/audit.json` and `audit/roc.svg` in its private part.
 
     **Edge cases**: mechanisms whose clients cannot send what they like have no canary clients, and data without classes
     no membership inference; their places are then empty.
     """
     began = time.perf_counter()
     entry = _fitting(_certificate(path))
-    recipe, rounds = recipes.read(path / "recipe.toml"), len(RunFolder(path).metrics())
+    recipe, rounds = RunFolder(path).recipe(), len(RunFolder(path).metrics())
     federation, alone = load(recipe), entry.unit == "client"
     count = effort.clients or min(1000, max(20, Network.of(recipe, federation).layout.width // 10))
     watcher(0, effort.models, f"{count} canary clients")
-    heard = can_sing(assemble(recipe, None, federation).mechanism.local)
-    singers = sing(recipe, federation, count, rounds, seed + 1, alone, _EACH) if heard else None
+    heard = takes_client_canaries(assemble(undeclared(recipe), None, federation).mechanism.local)
+    singers = client_canaries(recipe, federation, count, rounds, seed + 1, alone, _EACH) if heard else None
     watcher(1, effort.models, f"{effort.records} canary records")
-    planted = plant(recipe, federation, effort.records, rounds, seed + 2, alone, _EACH)
+    planted = record_canaries(recipe, federation, effort.records, rounds, seed + 2, alone, _EACH)
     guessed = None
     if effort.trials and federation.classes > 1:
 
@@ -161,14 +163,14 @@ def audit_run(path: Path, effort: Effort, seed: int, watcher: Watcher = lambda d
         guessed,
         time.perf_counter() - began,
     )
-    _keep(path / "audit", audit, recipe)
+    _keep(RunFolder(path).private / "audit", audit, recipe)
     return audit
 
 
 def _certificate(path: Path) -> Certificate:
     """Returns the certificate of a run that has ended."""
     try:
-        return Certificate.from_json((path / "certificate.json").read_text())
+        return Certificate.from_json((RunFolder(path).private / "certificate.json").read_text())
     except OSError:
         raise RecipeError(f"{path} has no certificate yet: let the run end (--resume) before you audit it") from None
 

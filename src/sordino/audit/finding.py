@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from sordino.audit.counts import CONFIDENCE, Counts, epsilon_at_least, excess, gaussian_epsilon_at_least
-from sordino.audit.promise import Promise
+from sordino.audit.promise import AuditedPromise
 from sordino.mechanism import Mechanism
 
 Verdict = Literal["consistent", "violated"]
@@ -62,7 +62,7 @@ class Evidence:
     trials: int
 
 
-def judge(mechanism: Mechanism, promise: Promise, rounds: int, found: Evidence, seconds: float) -> Finding:
+def judge(mechanism: Mechanism, promise: AuditedPromise, rounds: int, found: Evidence, seconds: float) -> Finding:
     """Holds the evidence against what was promised."""
     confidence = 1 - (1 - CONFIDENCE) / len(found.telling)
     bound = max(epsilon_at_least(counts, promise.delta, confidence) for counts in found.telling)

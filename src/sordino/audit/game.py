@@ -20,17 +20,15 @@ from sordino.audit.inputs import contributions, presummed, sums_in_training
 from sordino.audit.release import Fold, release
 from sordino.audit.scene import Scene, records_of
 from sordino.audit.statistic import Views
-from sordino.data.federation import Federation
-from sordino.data.partition import Table
+from sordino.client_state import ClientState
 from sordino.events import Guarantee
-from sordino.mechanism import Turn
 from sordino.opening.histograms import LabelHistograms
 from sordino.perturb.integer_shares import IntegerShares
 from sordino.perturb.laplace import LocalLaplace
 from sordino.perturb.quantile import QuantileGaussian
 from sordino.random.streams import Randomness, Streams
-from sordino.runs.client_store import ClientStore
 from sordino.stages import Bounded, Shielded
+from sordino.terms import Terms, Turn
 from sordino.types import BoolArray, FloatArray, IntArray
 
 Way = Literal["crowd", "fold", "one by one"]
@@ -78,15 +76,14 @@ class Game:
 
     def _play(self, present: bool, trials: int, seed: int) -> Views:
         randomness = Streams(seed) if self.way == "one by one" else CrowdStreams(seed)
-        narrow, wide, main = CrowdStore(), CrowdStore(), list[FloatArray]()
+        memory, main = CrowdStore(), list[FloatArray]()
         rest = [np.empty((trials, 0)), *self._opening(randomness, present, trials)]
         for at, knobs in enumerate(self.path.knobs):
-            turn = Turn(at + 1, torch.zeros(self.scene.width), knobs, randomness, narrow)
-            seen = self._round(turn, at, present, trials, wide)
+            turn = Turn(Terms(at + 1, torch.zeros(self.scene.width), knobs), randomness)
+            seen = self._round(turn, at, present, trials, memory)
             main.append(seen[0])
             rest += [np.asarray(part).reshape(trials, -1) for part in seen[1:]]
-            narrow.commit()
-            wide.commit()
+            memory.commit()
         return Views(np.stack(main, axis=1), np.concatenate(rest, axis=1))
 
     def _opening(self, randomness: Randomness, present: bool, trials: int) -> list[FloatArray]:
@@ -99,25 +96,25 @@ class Game:
             return []
         target = np.arange(trials * 2) % 2 == 0
         data = records_of(np.arange(trials * 2), target & present)
-        deal = Table(data.offsets, np.arange(len(data.y)))
-        crowd = Federation("audit", data.x, data.y, data.x[:0], data.y[:0], self.scene.federation.classes, deal)
-        turn = Turn(0, torch.zeros(self.scene.width), {}, randomness, CrowdStore())
-        return [opening.counts(crowd, turn).reshape(trials, -1)]
+        turn = Turn(Terms(0, torch.zeros(self.scene.width), self.path.knobs[0]), randomness)
+        return [_numbers(opening.tell(data, turn)).reshape(trials, -1)]
 
-    def _round(self, turn: Turn, at: int, present: bool, trials: int, wide: ClientStore) -> list[FloatArray]:
+    def _round(self, turn: Turn, at: int, present: bool, trials: int, memory: CrowdStore) -> list[FloatArray]:
         """Returns what one round shows, one row a trial."""
         picked = self._picked(turn, at, present, trials)
         everybody = np.arange(2 if self._reads_messages else self.scene.clients)
         roles = everybody if picked.any() else everybody[1:]
         crowd = (np.arange(trials)[:, None] * self.scene.clients + roles).ravel()
-        turn = replace(turn, cohort=crowd)
+        turn = turn.but(cohort=crowd)
         fold = Fold(trials, roles) if self.way == "fold" else None
         if sums_in_training(self.scene):
             bounded = self._summed(turn, roles, present and self.attack.pattern[at] != 0, picked)
         else:
-            bounded = self._crowd(turn, at, present, roles, picked)
+            state = None if fold else memory.state(crowd)
+            bounded = self._crowd(turn, at, present, roles, picked, state)
             bounded = fold.bounded(bounded) if fold else bounded
-        return self._seen(fold.turn(turn, wide) if fold else turn, bounded, trials, fold)
+        bounded = replace(bounded, state=memory.state(bounded.clients))
+        return self._seen(fold.turn(turn) if fold else turn, bounded, trials, fold, memory)
 
     def _summed(self, turn: Turn, roles: IntArray, loud: bool, picked: BoolArray) -> Bounded:
         """Returns the clipped sums of all trials, side by side: with the target's record, or without."""
@@ -139,7 +136,9 @@ class Game:
             return everywhere
         return np.isin(np.arange(trials), self.scene.mechanism.selector.select(turn, everywhere), assume_unique=True)
 
-    def _crowd(self, turn: Turn, at: int, present: bool, roles: IntArray, picked: BoolArray) -> Bounded:
+    def _crowd(
+        self, turn: Turn, at: int, present: bool, roles: IntArray, picked: BoolArray, state: ClientState | None
+    ) -> Bounded:
         """Returns everybody's bounded contributions, trial by trial."""
         absent = -1.0 if self.guarantee.adjacency == "replace" else 0.0
         factor = self.attack.pattern[at] * (1.0 if present else absent)
@@ -151,14 +150,19 @@ class Game:
             rows[torch.from_numpy(target & ~np.repeat(picked, len(roles)))] = 0.0
         sizes = np.where(target, self.attack.size or self.scene.records, self.scene.records)
         loud = target & (present and self.attack.pattern[at] != 0)
-        return contributions(self.scene, turn, rows, loud, sizes, self.attack.loudness)
+        return contributions(self.scene, turn, rows, loud, sizes, self.attack.loudness, state)
 
-    def _seen(self, turn: Turn, bounded: Bounded, trials: int, fold: Fold | None) -> list[FloatArray]:
+    def _seen(
+        self, turn: Turn, bounded: Bounded, trials: int, fold: Fold | None, memory: CrowdStore
+    ) -> list[FloatArray]:
         """Returns what the observer sees of a release: the release itself first, then all the rest."""
         mechanism = fold.mechanism(self.scene.mechanism) if fold else self.scene.mechanism
         if self._reads_messages:
-            return _messages(mechanism.perturber.shield(bounded, turn), trials, fold is not None)
+            sent = mechanism.perturber.shield(bounded, turn)
+            memory.keep(bounded.clients, sent.state)
+            return _messages(sent.message, trials, fold is not None)
         seen = release(mechanism, turn, bounded, self.attack.vanished(self.scene.clients))
+        memory.keep(bounded.clients, seen.state)
         if self.guarantee.observer == "outsider":
             sides = [_numbers(side) for name, side in seen.released.side.items() if name not in _DERIVED]
             return [_numbers(seen.released.mean).reshape(trials, -1), *sides]

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from sordino.audit.attack import Attack, Path, clip_norm
+from sordino.audit.attack import Attack, Path
 from sordino.audit.game import Game
 from sordino.audit.scene import Scene
 from sordino.audit.statistic import separation
@@ -31,7 +31,7 @@ def hunt(scene: Scene, guarantee: Guarantee, path: Path, seed: int) -> Attack:
     Worlds are played with the same randomness, so what an attack changes is seen almost without noise. Where nothing is
     promised there is nothing to search for: an ordinary update is input enough.
     """
-    along = torch.eye(scene.width)[0] * clip_norm(path.knobs[0])
+    along = torch.eye(scene.width)[0] * path.knobs[0].clip_norm
     best = Attack(along, (1.0,) * scene.rounds, -along)
     bounded = not any(isinstance(charge.event, Unbounded) for charge in path.charges(guarantee))
     inputs = [_loud() if scene.trained else _what(scene, path), _when(scene)]
@@ -73,7 +73,7 @@ def _who(scene: Scene, guarantee: Guarantee) -> Iterator[Change]:
 
 def _what(scene: Scene, path: Path) -> Iterator[Change]:
     """Updates that a bound might let through: along each component and all at once, large, huge, and not finite."""
-    axes, norm = torch.eye(scene.width), clip_norm(path.knobs[0])
+    axes, norm = torch.eye(scene.width), path.knobs[0].clip_norm
     for direction in [*axes, torch.ones(scene.width), -torch.ones(scene.width)]:
         for size in (1.0, 1e3, 1e20):
             yield {"row": direction * size * norm}

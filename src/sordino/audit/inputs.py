@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from sordino.audit.scene import Scene, records_of
-from sordino.mechanism import Turn
+from sordino.client_state import ClientState
 from sordino.stages import Bounded, Trace, Update
+from sordino.terms import Turn
 from sordino.train.local import LocalSteps, SummedSteps
 from sordino.train.optimizers import optimizer
 from sordino.types import BoolArray, IntArray
@@ -23,6 +24,7 @@ def contributions(
     loud: BoolArray,
     sizes: IntArray | None = None,
     loudness: float = 1.0,
+    state: ClientState | None = None,
 ) -> Bounded:
     """Returns the bounded contributions of a turn's cohort.
 
@@ -33,6 +35,7 @@ def contributions(
         loud: who holds the extra record, where contributions are computed from records.
         sizes: how many records everybody says to have.
         loudness: input of the extra record.
+        state: what everybody remembers.
     """
     mechanism = scene.mechanism
     if scene.trained:
@@ -40,13 +43,13 @@ def contributions(
     else:
         sizes = np.full(len(turn.cohort), scene.records) if sizes is None else sizes
         update = Update(turn.cohort, rows, sizes, _trace(scene, turn, rows))
-    return mechanism.bounder.bound(update, turn)
+    return mechanism.bounder.bound(replace(update, state=state), turn)
 
 
 def presummed(scene: Scene, turn: Turn, roles: IntArray, loud: bool, loudness: float) -> Bounded:
     """Returns the one row of a sum that training clips client by client; the target has its extra record if `loud`."""
     nothing = torch.zeros(len(roles), scene.width)
-    return contributions(scene, replace(turn, cohort=roles), nothing, (roles == 0) & loud, loudness=loudness)
+    return contributions(scene, turn.but(cohort=roles), nothing, (roles == 0) & loud, loudness=loudness)
 
 
 def sums_in_training(scene: Scene) -> bool:

@@ -6,7 +6,7 @@ Zhao, Mopuri, Bilen (2020), "iDLG: Improved Deep Leakage from Gradients" (the la
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,19 +15,21 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from sordino.audit.attack import opening_knobs
 from sordino.audit.network import Network
+from sordino.audit.people import undeclared
 from sordino.audit.picture import psnr, save_grid, ssim
 from sordino.audit.release import release
 from sordino.data.federation import ClientData, Federation
 from sordino.errors import RecipeError
-from sordino.mechanism import Turn, Vanished
 from sordino.random.streams import Streams
 from sordino.recipe import Recipe
-from sordino.runs.client_store import ClientStore
-from sordino.runs.setup import Cast, assemble
+from sordino.runs.context import RunContext
+from sordino.runs.setup import assemble
+from sordino.terms import Terms, Turn, Vanished
 from sordino.types import FloatArray
 
-Attack = Literal["dlg", "idlg"]
+InversionAttack = Literal["dlg", "idlg"]
 
 _IMAGE = 3
 _STEPS = 60
@@ -63,33 +65,30 @@ def invert(recipe: Recipe, federation: Federation, count: int, seed: int) -> lis
         raise RecipeError("gradient inversion shows pictures: use a data set of images with classes, e.g. digits")
     chosen = np.random.default_rng(seed).choice(len(federation.train_y), count, replace=False)
     x, y = federation.train_x[torch.from_numpy(chosen)], federation.train_y[torch.from_numpy(chosen)]
-    cast, network = _single_step(recipe, federation), Network.of(recipe, federation)
+    context, network = _single_step(recipe, federation), Network.of(recipe, federation)
     data = ClientData(np.arange(count), np.arange(count + 1), x, y)
     plain = network.gradients(network.start, x, y)
-    seen = _seen(cast, network.start, data, seed)
+    seen = _seen(context, network.start, data, seed)
     return [
         _attacked(network, x[k], federation.classes, {"without": plain[k], "with": seen[k]}, seed) for k in range(count)
     ]
 
 
-def _single_step(recipe: Recipe, federation: Federation) -> Cast:
+def _single_step(recipe: Recipe, federation: Federation) -> RunContext:
     train = recipe.train.model_copy(update={"steps": 1, "epochs": None, "batch_size": None, "optimizer": "sgd"})
-    return assemble(recipe.model_copy(update={"train": train}), None, federation)
+    return assemble(undeclared(recipe.model_copy(update={"train": train})), None, federation)
 
 
-def _seen(cast: Cast, weights: Tensor, data: ClientData, seed: int) -> Tensor:
+def _seen(context: RunContext, weights: Tensor, data: ClientData, seed: int) -> Tensor:
     """Returns what the attacker sees of each client, turned back into a gradient as far as that is possible."""
-    mechanism, people = cast.mechanism, data.clients
-    turn = Turn(0, weights, {}, Streams(seed), ClientStore(), people)
-    knobs = dict(mechanism.adapter.start())
-    if mechanism.opening is not None:
-        knobs |= mechanism.opening.open(cast.federation, turn)
-    turn = replace(turn, round_=1, knobs=knobs)
-    bounded = mechanism.bounder.bound(mechanism.local.train(cast.trainer, turn, data), turn)
+    mechanism, clients = context.mechanism, data.clients
+    knobs = opening_knobs(mechanism, context.federation, weights, Streams(seed))
+    turn = Turn(Terms(1, weights, knobs, clients), Streams(seed))
+    bounded = mechanism.bounder.bound(mechanism.local.train(context.trainer, turn, data), turn)
     if mechanism.trust == "local":
-        return -mechanism.perturber.shield(bounded, turn).rows.float()
-    nobody = Vanished(*(np.empty(0, np.int64) for _ in range(3)))
-    return -release(mechanism, turn, bounded, nobody).released.mean.float().repeat(len(people), 1)
+        return -mechanism.perturber.shield(bounded, turn).message.rows.float()
+    mean: Tensor = release(mechanism, turn, bounded, Vanished()).released.mean.float()
+    return -mean.repeat(len(clients), 1)
 
 
 def _attacked(network: Network, x: Tensor, classes: int, messages: dict[str, Tensor], seed: int) -> Inverted:
@@ -99,7 +98,7 @@ def _attacked(network: Network, x: Tensor, classes: int, messages: dict[str, Ten
         scaled = (picture.detach() - low) / max(high - low, 1e-12)
         return np.asarray(scaled.clamp(0, 1).numpy(), dtype=np.float64)
 
-    attacks: tuple[Attack, ...] = ("dlg", "idlg")
+    attacks: tuple[InversionAttack, ...] = ("dlg", "idlg")
     found = {
         f"{attack}/{what}": shown(_search(network, gradient, x.shape, classes, attack, seed))
         for attack in attacks
@@ -108,7 +107,9 @@ def _attacked(network: Network, x: Tensor, classes: int, messages: dict[str, Ten
     return Inverted(shown(x), found)
 
 
-def _search(network: Network, gradient: Tensor, shape: torch.Size, classes: int, attack: Attack, seed: int) -> Tensor:
+def _search(
+    network: Network, gradient: Tensor, shape: torch.Size, classes: int, attack: InversionAttack, seed: int
+) -> Tensor:
     """Returns the picture whose gradient points the way of the one that was seen (clipping changes its length only)."""
     generator = torch.Generator().manual_seed(seed)
     picture = torch.randn(shape, generator=generator, requires_grad=True)

@@ -81,7 +81,7 @@ def infer(
     seed: int,
     told: Told = lambda done: None,
 ) -> Membership:
-    """Attacks `trials` models with what `shadows` others teach, as in the geometric paper's Table III.
+    """Attacks `trials` models with what `shadows` others teach, as in the geometric paper's PartitionTable III.
 
     Args:
         recipe: how models are trained.

@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 
 from sordino.data.federation import Federation
-from sordino.data.partition import Partition, Table
+from sordino.data.partition import Partition, PartitionTable
+from sordino.data.public import PublicCounts
+from sordino.recipe import PublicSection, Recipe
 from sordino.types import BoolArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Guests:
+class AuditCrowd:
     """A partition with further clients at its end, each with one record of its own, `size` times over."""
 
     inner: Partition
@@ -53,7 +55,8 @@ def with_guests(federation: Federation, x: Tensor, y: Tensor, alike: bool = Fals
         federation,
         train_x=torch.cat([federation.train_x, x]),
         train_y=torch.cat([federation.train_y, y]),
-        partition=Guests(federation.partition, first + np.arange(len(y)), size),
+        partition=AuditCrowd(federation.partition, first + np.arange(len(y)), size),
+        declared=_more(federation.declared, len(y), size * len(y), size),
     )
 
 
@@ -70,7 +73,8 @@ def with_records(federation: Federation, x: Tensor, y: Tensor, seed: int) -> Fed
         federation,
         train_x=torch.cat([federation.train_x, x]),
         train_y=torch.cat([federation.train_y, y]),
-        partition=Table(np.concatenate([[0], np.cumsum(counts)]), indices[order]),
+        partition=PartitionTable(np.concatenate([[0], np.cumsum(counts)]), indices[order]),
+        declared=_more(federation.declared, 0, len(y), int(counts.max())),
     )
 
 
@@ -81,7 +85,31 @@ def only(federation: Federation, kept: BoolArray) -> Federation:
     stays = kept[dealt]
     counts = np.bincount(owner[stays], minlength=federation.population)
     counts = counts[counts > 0]
-    return replace(federation, partition=Table(np.concatenate([[0], np.cumsum(counts)]), dealt[stays]))
+    told = replace(
+        federation.declared,
+        population=len(counts),
+        records=int(counts.sum()),
+        most_records=int(counts.max()),
+        least_records=int(counts.min()),
+    )
+    deal = PartitionTable(np.concatenate([[0], np.cumsum(counts)]), dealt[stays])
+    return replace(federation, partition=deal, declared=told)
+
+
+def undeclared(recipe: Recipe) -> Recipe:
+    """Returns the recipe without its own declaration: the federation with other people in it carries one."""
+    return recipe.model_copy(update={"public": PublicSection()})
+
+
+def _more(told: PublicCounts, people: int, records: int, most: int) -> PublicCounts:
+    """Returns a declaration that leaves room for further people and records, whether or not they are there."""
+    return replace(
+        told,
+        population=None if told.population is None else told.population + people,
+        records=None if told.records is None else told.records + records,
+        most_records=None if told.most_records is None else max(told.most_records, most),
+        least_records=None if told.least_records is None else min(told.least_records, most),
+    )
 
 
 def held(federation: Federation) -> IntArray:

@@ -15,7 +15,7 @@ from sordino.events import DpEvent, Guarantee
 
 
 @dataclass(frozen=True)
-class Promise:
+class AuditedPromise:
     """Both numbers that an attack is held against, for exactly the audited rounds."""
 
     guarantee: Guarantee
@@ -26,7 +26,7 @@ class Promise:
     claimed: float | None
 
     @classmethod
-    def of(cls, scene: Scene, guarantee: Guarantee, path: Path) -> Promise:
+    def of(cls, scene: Scene, guarantee: Guarantee, path: Path) -> AuditedPromise:
         """Prices the mechanism's own quotes."""
         opening = scene.mechanism.opening.price() if scene.mechanism.opening is not None else ()
         events = tuple(charge.event for charge in path.charges(guarantee))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from sordino.client_state import ClientState
 from sordino.errors import SordinoError
 from sordino.events import Skellam
-from sordino.mechanism import Mechanism, Turn, Vanished
+from sordino.mechanism import Mechanism, Perturber
 from sordino.perturb.integer_shares import IntegerShares, Rounding
-from sordino.runs.client_store import ClientStore
-from sordino.stages import Bounded, Released, Shielded
+from sordino.perturb.scaled import Scaled
+from sordino.stages import Bounded, Released, Revealed
+from sordino.terms import Survivors, Turn, Vanished
 from sordino.types import Adjacency, BoolArray, FloatArray, IntArray
 
 
@@ -24,22 +27,24 @@ class Seen:
     total: Tensor
     revealed: tuple[Tensor, ...]
     released: Released
+    state: ClientState | None
+    """What the clients remember of it."""
 
 
 def release(mechanism: Mechanism, turn: Turn, bounded: Bounded, vanished: Vanished) -> Seen:
     """Plays the mechanism's own parts from the bounded contributions on, and notes what is seen."""
-    sent = _only(bounded, ~np.isin(bounded.clients, vanished.silent))
-    revealed: list[Tensor] = []
-
-    def reveal(part: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
-        shown = mechanism.perturber.reveal(part, survivors, turn)
-        if shown is not None:
-            revealed.append(shown[torch.from_numpy(~np.isin(part.clients, vanished.unmask))])
-        return shown
-
-    messages = [mechanism.perturber.shield(sent, turn)]
-    summed = mechanism.aggregator.sum(messages, turn, vanished, reveal)
-    return Seen(summed.total, tuple(revealed), mechanism.perturber.release(summed, turn))
+    perturber, aggregator = mechanism.perturber, mechanism.aggregator
+    sent = perturber.shield(_only(bounded, ~np.isin(bounded.clients, vanished.silent)), turn)
+    left = np.setdiff1d(turn.cohort, vanished.silent, assume_unique=True)
+    survivors = Survivors(turn.round_, aggregator.counted(turn.terms, left))
+    partial = aggregator.add(aggregator.start(turn.terms, bounded.sensitivity), sent.message)
+    shown = None if sent.kept is None else perturber.reveal(sent.kept, survivors, turn)
+    if shown is not None:
+        there = ~np.isin(shown.clients, vanished.unmask)
+        shown = Revealed(shown.clients[there], shown.rows[there], shown.squared_multipliers[there])
+        partial = aggregator.subtract(partial, shown)
+    summed = aggregator.finish(partial, vanished)
+    return Seen(summed.total, () if shown is None else (shown.rows,), perturber.release(summed, turn), sent.state)
 
 
 def _only(bounded: Bounded, present: BoolArray) -> Bounded:
@@ -51,7 +56,9 @@ def _only(bounded: Bounded, present: BoolArray) -> Bounded:
         bounded.rows[keep],
         bounded.weights[keep],
         bounded.clipped[keep],
+        bounded.sensitivity,
         None if bounded.spread is None else bounded.spread[keep],
+        state=None if bounded.state is None else ClientState(bounded.state.rows[keep], bounded.state.known[present]),
     )
 
 
@@ -76,24 +83,30 @@ class Fold:
             self._wide(bounded.rows),
             bounded.weights[: len(self.roles)],
             bounded.clipped.reshape(self.trials, -1).any(dim=0),
+            # a wide row is no longer one contribution of the bounded norm
+            None if bounded.sensitivity is None else replace(bounded.sensitivity, rowwise=False),
             None if bounded.spread is None else self._wide(bounded.spread),
         )
 
-    def turn(self, turn: Turn, store: ClientStore) -> Turn:
+    def turn(self, turn: Turn) -> Turn:
         """Returns the turn that goes with wide rows: what is public of each component is repeated for every trial."""
         width = len(turn.weights)
-        knobs = {
-            name: knob.repeat(self.trials) if knob.shape == (width,) else knob for name, knob in turn.knobs.items()
+        more = {
+            name: knob.repeat(self.trials) if knob.shape == (width,) else knob for name, knob in turn.knobs.more.items()
         }
-        weights = turn.weights.repeat(self.trials)
-        return replace(turn, weights=weights, knobs=knobs, store=store, cohort=self.roles)
+        return turn.but(weights=turn.weights.repeat(self.trials), knobs=turn.knobs.plus(more), cohort=self.roles)
 
     def mechanism(self, mechanism: Mechanism) -> Mechanism:
         """Returns the mechanism for wide rows: the same, but integers are still rounded trial by trial."""
-        perturber = mechanism.perturber
-        if not isinstance(perturber, IntegerShares):
-            return mechanism
-        return replace(mechanism, perturber=replace(perturber, rounding=EachTrial(perturber.rounding, self.trials)))
+        perturber = self._each_trial(mechanism.perturber)
+        return mechanism if perturber is mechanism.perturber else replace(mechanism, perturber=perturber)
+
+    def _each_trial(self, perturber: Perturber) -> Perturber:
+        if isinstance(perturber, IntegerShares):
+            return replace(perturber, rounding=EachTrial(perturber.rounding, self.trials))
+        if isinstance(perturber, Scaled) and isinstance(perturber.inner, IntegerShares):
+            return replace(perturber, inner=self._each_trial(perturber.inner))
+        return perturber
 
     def _wide(self, rows: Tensor) -> Tensor:
         return rows.reshape(self.trials, len(self.roles), -1).transpose(0, 1).reshape(len(self.roles), -1)
@@ -114,8 +127,14 @@ class EachTrial:
     def scale(self) -> float:
         return self.inner.scale
 
-    def round_row(self, row: FloatArray, generator: np.random.Generator) -> IntArray:
-        return np.concatenate([self.inner.round_row(part, generator) for part in row.reshape(self.trials, -1)])
+    def round_rows(self, rows: FloatArray, draw: Callable[[IntArray, int], FloatArray]) -> IntArray:
+        def stretches(places: IntArray, attempt: int) -> FloatArray:
+            clients, own = np.unique(places // self.trials, return_inverse=True)
+            drawn = draw(clients, attempt).reshape(len(clients), self.trials, -1)
+            picked: FloatArray = drawn[own, places % self.trials]
+            return picked
+
+        return self.inner.round_rows(rows.reshape(len(rows) * self.trials, -1), stretches).reshape(len(rows), -1)
 
     def event(self, variance: float, adjacency: Adjacency = "zero_out") -> Skellam:
         return self.inner.event(variance, adjacency)

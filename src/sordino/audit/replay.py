@@ -11,15 +11,18 @@ import torch
 from torch import Tensor
 
 from sordino.account.certificate.certificate import Certificate
+from sordino.audit.people import undeclared
 from sordino.data.federation import Federation
 from sordino.errors import BudgetExceeded, ProtocolError
-from sordino.mechanism import Local, Turn
+from sordino.mechanism import Local
 from sordino.random.streams import Streams
 from sordino.recipe import Recipe
+from sordino.runs.books import charging_for
 from sordino.runs.client_store import ClientStore
-from sordino.runs.round import Stage, play
-from sordino.runs.runner import books_for, opened
-from sordino.runs.setup import Cast, assemble
+from sordino.runs.context import RunContext
+from sordino.runs.round import Simulation, play
+from sordino.runs.run import opened, simulation_of
+from sordino.runs.setup import assemble
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Replayed:
 def replay(
     recipe: Recipe,
     federation: Federation,
-    seed: int,
+    seed: int | str,
     rounds: int | None = None,
     local: Callable[[Local], Local] = lambda local: local,
 ) -> Replayed:
@@ -54,32 +57,35 @@ def replay(
     Args:
         recipe: what the run did.
         federation: who takes part this time.
-        seed: of noise, selection and batches.
+        seed: of noise, selection and batches (a run's own is `RunFolder.facts()["stream"]`).
         rounds: how many (the recipe's by default; a run may have ended earlier).
         local: puts something else in the place of local training.
     """
-    cast = assemble(recipe, None, federation)
-    mechanism = replace(cast.mechanism, local=local(cast.mechanism.local))
-    with TemporaryDirectory() as aside, books_for(recipe, cast, Path(aside) / "ledger.db", "replay", "replay") as books:
-        stage = Stage(mechanism, cast.trainer, federation, cast.dropout, cast.server, books)
-        path, stopped = _path(stage, cast, Streams(seed), rounds or recipe.run.rounds)
-        return Replayed(torch.stack(path), books.certificate(stopped))
+    context = assemble(undeclared(recipe), None, federation)
+    mechanism = replace(context.mechanism, local=local(context.mechanism.local))
+    context = replace(context, mechanism=mechanism, randomness=Streams(seed))
+    with (
+        TemporaryDirectory() as aside,
+        charging_for(context, Path(aside) / "ledger.db", "replay", "replay") as charging,
+    ):
+        simulation = simulation_of(context, charging, ClientStore())
+        path, stopped = _path(simulation, context, rounds or recipe.run.rounds)
+        return Replayed(torch.stack(path), charging.certificate(stopped))
 
 
-def _path(stage: Stage, cast: Cast, randomness: Streams, rounds: int) -> tuple[list[Tensor], str | None]:
+def _path(simulation: Simulation, context: RunContext, rounds: int) -> tuple[list[Tensor], str | None]:
     """Plays the rounds and returns the models; a budget that is spent ends them, as it ends a run."""
-    turn = Turn(0, cast.weights, {}, randomness, ClientStore())
-    knobs, path, public = opened(stage, turn).knobs, [cast.weights], dict[str, float]()
-    for round_ in range(1, rounds + 1):
-        turn = replace(turn, round_=round_, weights=path[-1], knobs=knobs)
+    here = opened(simulation, context)
+    path = [here.weights]
+    for _ in range(rounds):
         try:
-            played = play(stage, turn, public)
+            played = play(simulation, here)
         except BudgetExceeded:
             return path, "budget"
         except ProtocolError:
-            path.append(path[-1])  # too few clients were left: nothing was released
-            continue
-        turn.store.commit()
-        knobs, public = played.knobs, cast.public_scores(played.weights)
-        path.append(played.weights)
+            here = replace(here, round_=here.round_ + 1)  # too few clients were left: nothing was released
+        else:
+            simulation.store.commit()
+            here = replace(played.here, public=context.public_scores(played.here.weights))
+        path.append(here.weights)
     return path, None

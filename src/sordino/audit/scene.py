@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sordino import recipe as recipes
+from sordino.audit.people import undeclared
 from sordino.data.federation import ClientData, Federation
-from sordino.data.partition import Table
+from sordino.data.partition import PartitionTable
+from sordino.data.public import PublicCounts
 from sordino.mechanism import Mechanism
 from sordino.recipe import Recipe
 from sordino.runs.setup import assemble
@@ -59,7 +60,7 @@ def stage(
 ) -> Scene:
     """Returns the scene of a mechanism by name; `section.field=value` settings come on top (one round by default)."""
     own = [f"mechanism.name={name}", f"mechanism.mode={mode}", "run.rounds=1"]
-    return of_recipe(recipes.read(None, [*own, *settings]), clients, records)
+    return of_recipe(Recipe.load(None, [*own, *settings]), clients, records)
 
 
 def of_recipe(recipe: Recipe, clients: int = CLIENTS, records: int = RECORDS) -> Scene:
@@ -68,10 +69,11 @@ def of_recipe(recipe: Recipe, clients: int = CLIENTS, records: int = RECORDS) ->
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
     total = clients * records
-    deal = Table(np.arange(0, total + 1, records), np.arange(total))
+    deal = PartitionTable(np.arange(0, total + 1, records), np.arange(total))
     x, y = torch.zeros(total, 1), torch.arange(total) % 2
-    federation = Federation("audit", x, y, x[:0], y[:0], classes=2, partition=deal)
-    cast = assemble(recipe, model, federation)
+    told = PublicCounts(clients, total, 2, sizes=True, test=True)
+    federation = Federation("audit", x, y, x[:0], y[:0], classes=2, partition=deal, declared=told)
+    cast = assemble(undeclared(recipe), model, federation)
     trainer = Trainer(model, _steep, cast.trainer.settings, "batched", None, cast.mechanism.after_step)
     return Scene(
         cast.mechanism,

@@ -11,7 +11,7 @@ from sordino.audit.counts import Counts
 from sordino.audit.finding import Evidence, Finding, judge
 from sordino.audit.game import Game
 from sordino.audit.hunt import hunt
-from sordino.audit.promise import Promise
+from sordino.audit.promise import AuditedPromise
 from sordino.audit.scene import Scene
 from sordino.audit.statistic import Discriminant, LikelihoodRatio, Statistic, Views, separation
 from sordino.audit.threshold import Cuts, choose
@@ -36,7 +36,7 @@ def audit(scene: Scene, guarantee: Guarantee, trials: int | None = None, seed: i
     """
     began = time.perf_counter()
     path = walk(scene, seed)
-    promise = Promise.of(scene, guarantee, path)
+    promise = AuditedPromise.of(scene, guarantee, path)
     game = Game(scene, guarantee, path, hunt(scene, guarantee, path, seed + 1))
     count = trials or _enough(promise, game)
     test, cuts = _learn(game, promise, count, seed + 2)
@@ -56,7 +56,7 @@ def guarantees(scene: Scene) -> list[Guarantee]:
     return [charge.guarantee for charge in walk(scene, 0).quotes[0] if charge.guarantee.observer != skipped]
 
 
-def _enough(promise: Promise, game: Game) -> int:
+def _enough(promise: AuditedPromise, game: Game) -> int:
     """Returns how many trials show an ε of this size: rare events tell most, and are the rarer the larger ε is."""
     if game.way == "one by one":
         return 20_000
@@ -64,7 +64,7 @@ def _enough(promise: Promise, game: Game) -> int:
     return max(2_000_000, plain // game.scene.rounds)
 
 
-def _learn(game: Game, promise: Promise, trials: int, seed: int) -> tuple[Statistic, Cuts]:
+def _learn(game: Game, promise: AuditedPromise, trials: int, seed: int) -> tuple[Statistic, Cuts]:
     """Returns the test that promises most on pilot trials, and where to cut its scores."""
     pilot = min(_PILOT[game.way], max(500, trials // 4))
     taught, kept = ((game.views(False, pilot, seed + s), game.views(True, pilot, seed + s + 1)) for s in (1000, 2000))

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from sordino.errors import SordinoError
-from sordino.mechanism import Turn
-from sordino.stages import Bounded, Update
+from sordino.stages import Bounded, Sensitivity, Update
+from sordino.terms import Knobs, Turn
 
 _HUGE = 1e30
 
 
-def clip_rows(rows: Tensor, clip_norm: float, order: float = 2.0) -> tuple[Tensor, Tensor]:
+def clip_rows(rows: Tensor, clip_norm: float, order: float = 2) -> tuple[Tensor, Tensor]:
     """Scales every row down to at most `clip_norm`, and says which rows were changed.
 
     **Formal guarantees**: every returned row has norm ≤ `clip_norm`; the scale leaves one part in 10⁶ for the rounding
@@ -38,11 +38,15 @@ class Clip:
     **Edge cases**: zero, huge, NaN and infinite rows (the last two become zero).
     """
 
-    order: float = 2.0
+    order: int = 2
+
+    def sensitivity(self, knobs: Knobs) -> Sensitivity:
+        return Sensitivity(knobs.clip_norm, self.order, "client", "each client's update is clipped as a whole")
 
     def bound(self, update: Update, turn: Turn) -> Bounded:
-        rows, clipped = clip_rows(update.rows, turn.knob("clip_norm"), self.order)
-        return Bounded(update.clients, rows, torch.ones(len(rows)), clipped)
+        bound = self.sensitivity(turn.knobs)
+        rows, clipped = clip_rows(update.rows, bound.norm, self.order)
+        return Bounded(update.clients, rows, torch.ones(len(rows)), clipped, bound)
 
 
 @dataclass(frozen=True)
@@ -53,12 +57,17 @@ class Presummed:
     `Update.client_clip`.
     """
 
+    def sensitivity(self, knobs: Knobs) -> Sensitivity:
+        why = "each client's update is clipped as a whole before it is added to the sum"
+        return Sensitivity(knobs.clip_norm, 2, "client", why, rowwise=False, single=False)
+
     def bound(self, update: Update, turn: Turn) -> Bounded:
-        limit = turn.knob("clip_norm")
+        bound = self.sensitivity(turn.knobs)
+        limit = bound.norm
         if update.client_clip is None or update.norms is None or update.client_clip > limit * (1 + 1e-9):
             raise SordinoError("a presummed update needs clients that were clipped one by one: use a summing trainer")
         clipped = ~(update.norms <= limit)  # true for NaN too
-        return Bounded(update.clients, update.rows, torch.ones(len(update.clients)), clipped)
+        return Bounded(update.clients, update.rows, torch.ones(len(update.clients)), clipped, bound)
 
 
 @dataclass(frozen=True)
@@ -69,20 +78,28 @@ class PerExample:
     `Update.example_clip`.
     """
 
+    def sensitivity(self, knobs: Knobs) -> Sensitivity:
+        why = "each record's gradient is clipped before it is added to its client's row"
+        return Sensitivity(knobs.clip_norm, 2, "record", why, rowwise=False)
+
     def bound(self, update: Update, turn: Turn) -> Bounded:
-        limit = turn.knob("clip_norm")
-        if update.example_clip is None or update.example_clip > limit * (1 + 1e-9):
+        bound = self.sensitivity(turn.knobs)
+        if update.example_clip is None or update.example_clip > bound.norm * (1 + 1e-9):
             raise SordinoError("the record unit needs rows of per-example clipped gradients: use a per-example trainer")
         if not torch.isfinite(update.rows).all():
             raise SordinoError("a per-example trainer returned a row that is not finite: it must drop such gradients")
         clipped = torch.zeros(len(update.rows)).bool()
-        return Bounded(update.clients, update.rows, torch.ones(len(update.rows)), clipped, clipped_within=True)
+        return Bounded(update.clients, update.rows, torch.ones(len(update.rows)), clipped, bound, clipped_within=True)
 
 
 @dataclass(frozen=True)
 class Unlimited:
     """Bounds nothing, and weights by data size (FedAvg). A mechanism with it must charge `Unbounded`."""
 
+    def sensitivity(self, knobs: Knobs) -> None:
+        return None
+
     def bound(self, update: Update, turn: Turn) -> Bounded:
         weights = torch.from_numpy(update.sizes).to(update.rows.dtype)
-        return Bounded(update.clients, update.rows * weights[:, None], weights, torch.zeros(len(weights)).bool())
+        clipped = torch.zeros(len(weights)).bool()
+        return Bounded(update.clients, update.rows * weights[:, None], weights, clipped, sensitivity=None)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 
 from sordino.bound.l2 import clip_rows
-from sordino.mechanism import Turn
-from sordino.memory import Memory
-from sordino.stages import Bounded, Update
+from sordino.client_state import ClientState, NoiseMemory
+from sordino.stages import Bounded, Sensitivity, Update
+from sordino.terms import Knobs, Turn
 
 _MARGIN = 1e-6
 """Room for float32 rounding, in units of clip_norm, between two bounds that must hold at once."""
@@ -31,11 +31,14 @@ class Near:
 
     private: bool = False
 
+    def sensitivity(self, knobs: Knobs) -> Sensitivity:
+        return Sensitivity(knobs.clip_norm, 2, "client", "each client's update is clipped, then pulled to its last one")
+
     def bound(self, update: Update, turn: Turn) -> Bounded:
-        public = turn.knob("difference")
-        limit = turn.knob("clip_norm") * (1 - _MARGIN if self.private or public < 1 else 1)
+        bound, public = self.sensitivity(turn.knobs), turn.knobs.number("difference")
+        limit = bound.norm * (1 - _MARGIN if self.private or public < 1 else 1)
         rows, clipped = clip_rows(update.rows, limit)
-        memory = Memory.recall(turn.store, update.clients, rows.shape[1], public)
+        memory = NoiseMemory.recall(update.state or ClientState.blank(len(rows)), rows.shape[1], public)
         difference = memory.difference if self.private else torch.full_like(memory.difference, public)
         # clip_rows has one limit for all rows, so rows are measured in units of their own; rounding to float32 moves a
         # row by up to 6e-8 of its norm, which is not small beside a small difference, so the margin is absolute
@@ -43,4 +46,4 @@ class Near:
         steps, far = clip_rows((rows - memory.update) / units, 1.0)
         pulled = memory.known & (difference < 1) & far
         rows = torch.where(pulled[:, None], memory.update + steps * units, rows)
-        return Bounded(update.clients, rows, torch.ones(len(rows)), clipped | pulled)
+        return Bounded(update.clients, rows, torch.ones(len(rows)), clipped | pulled, bound)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from sordino.errors import SordinoError
-from sordino.mechanism import Turn
 from sordino.stages import Bounded, Trace, Update
+from sordino.terms import Knobs, Turn
 from sordino.train.optimizers import optimizer
 from sordino.train.settings import LocalTraining
 
@@ -25,7 +25,8 @@ class PredictedBox:
 
     𝒢 is the step of the client's own optimiser, its state carried one step forward (Table II): the state after step K−1
     is stepped once more with g_{K−1}. Sensitivity Δ_m = 2·q_m / sensitivity_divisor; noise of standard deviation
-    √d·σ0·Δ_m (`equal`), or σ0·√(Δ_m·Σ_j Δ_j) (`least_energy`), with σ0 = `noise_multiplier`.
+    √d·σ0·Δ_m (`equal`), or σ0·√(Δ_m·Σ_j Δ_j) (`least_energy`), with σ0 = `noise_multiplier`; without
+    `root_dimension` the √d of `equal` is left out (another reading of the paper, which then has no Lemma 1).
 
     **Formal guarantees**: none. Thresholds and noise scales depend on private data (ŵ), and are visible in the noise.
     **Edge cases**: with a single local step there is no g_{K−1}: it counts as zero, and ŵ is w_0 less a step on zero.
@@ -37,6 +38,10 @@ class PredictedBox:
     beta: float = 1.1
     allocation: Literal["equal", "least_energy"] = "equal"
     sensitivity_divisor: float = 1.0
+    root_dimension: bool = True
+
+    def sensitivity(self, knobs: Knobs) -> None:
+        return None
 
     def bound(self, update: Update, turn: Turn) -> Bounded:
         if update.trace is None:
@@ -49,7 +54,8 @@ class PredictedBox:
             rows * weights[:, None],
             weights,
             (rows != update.rows).any(dim=1),
-            spread=self._spread(2 * threshold / self.sensitivity_divisor, turn.knob("noise_multiplier")),
+            sensitivity=None,
+            spread=self._spread(2 * threshold / self.sensitivity_divisor, turn.knobs.noise_multiplier),
             notes={
                 "clients": _shown(torch.from_numpy(update.clients).double()),
                 "original": _shown(_five_numbers(turn.weights + update.rows[:_SHOWN])),
@@ -64,7 +70,7 @@ class PredictedBox:
 
     def _spread(self, sensitivity: Tensor, noise_multiplier: float) -> Tensor:
         if self.allocation == "equal":
-            return sensitivity * (math.sqrt(sensitivity.shape[1]) * noise_multiplier)
+            return sensitivity * (noise_multiplier * (math.sqrt(sensitivity.shape[1]) if self.root_dimension else 1.0))
         return (sensitivity * sensitivity.sum(dim=1, keepdim=True)).sqrt_().mul_(noise_multiplier)
 
 

@@ -9,10 +9,10 @@ from typing import Literal
 import torch
 
 from sordino.bound.l2 import clip_rows
-from sordino.mechanism import Turn
-from sordino.stages import Bounded, Update
+from sordino.stages import Bounded, Sensitivity, Update
+from sordino.terms import Knobs, Turn
 
-Shape = Literal["ball", "box"]
+BoundShape = Literal["ball", "box"]
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,18 @@ class ScaledClip:
     **Reference**: Xue et al., Eq. (2), with thresholds that are public.
     """
 
-    shape: Shape = "ball"
+    shape: BoundShape = "ball"
+
+    def sensitivity(self, knobs: Knobs) -> Sensitivity:
+        why = "each client's update is clipped in units of scales that were released before"
+        return Sensitivity(knobs.clip_norm, 2, "client", why)
 
     def bound(self, update: Update, turn: Turn) -> Bounded:
-        rows, clip_norm = update.rows, turn.knob("clip_norm")
+        rows, bound = update.rows, self.sensitivity(turn.knobs)
+        clip_norm = bound.norm
         if self.shape == "box":
             corner = (turn.knobs["amplitude"] * (clip_norm / math.sqrt(rows.shape[1]))).to(rows.dtype)
             rows = rows.clamp(-corner, corner)
         scaled, clipped = clip_rows(rows / turn.knobs["scales"].to(rows.dtype), clip_norm)
         clipped = clipped if self.shape == "ball" else clipped | (rows != update.rows).any(dim=1)
-        return Bounded(update.clients, scaled, torch.ones(len(rows)), clipped)
+        return Bounded(update.clients, scaled, torch.ones(len(rows)), clipped, bound)

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from sordino.bound.l2 import clip_rows
-from sordino.mechanism import Turn
-from sordino.stages import Bounded, Update
+from sordino.stages import Bounded, Sensitivity, Update
+from sordino.terms import Knobs, Turn
 from sordino.types import IntArray
 
 
@@ -33,10 +33,15 @@ class WeightedClip:
 
     record_limit: int | None = None
 
+    def sensitivity(self, knobs: Knobs) -> Sensitivity:
+        why = "each client's update is clipped and then multiplied by a weight of at most 1"
+        return Sensitivity(knobs.clip_norm, 2, "client", why)
+
     def bound(self, update: Update, turn: Turn) -> Bounded:
-        rows, clipped = clip_rows(update.rows, turn.knob("clip_norm"))
+        bound = self.sensitivity(turn.knobs)
+        rows, clipped = clip_rows(update.rows, bound.norm)
         counts = weights(update.sizes, self.record_limit)
-        return Bounded(update.clients, rows * counts[:, None], counts, clipped)
+        return Bounded(update.clients, rows * counts[:, None], counts, clipped, bound)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from sordino.bound.l2 import clip_rows
-from sordino.mechanism import Turn
-from sordino.stages import Bounded, Update
+from sordino.stages import Bounded, Sensitivity, Update
+from sordino.terms import Knobs, Turn
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,13 @@ class WeightBall:
     **Edge cases**: weights that are not finite become zero, which is an update of −w_0.
     """
 
+    def sensitivity(self, knobs: Knobs) -> Sensitivity:
+        why = "each client's weights are clipped; in units in which its public weight is divided out"
+        return Sensitivity(knobs.clip_norm, 2, "client", why, rowwise=False, single=False)
+
     def bound(self, update: Update, turn: Turn) -> Bounded:
-        weights, clipped = clip_rows(turn.weights + update.rows, turn.knob("clip_norm"))
+        weights, clipped = clip_rows(turn.weights + update.rows, turn.knobs.clip_norm)
         sizes = torch.from_numpy(update.sizes).to(weights.dtype)
-        return Bounded(update.clients, (weights - turn.weights) * sizes[:, None], sizes, clipped)
+        return Bounded(
+            update.clients, (weights - turn.weights) * sizes[:, None], sizes, clipped, self.sensitivity(turn.knobs)
+        )

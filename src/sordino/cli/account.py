@@ -108,11 +108,11 @@ def _reproduce(paper: str, as_json: bool) -> None:
     from sordino.errors import AccountingError
 
     require_papers()
-    from papers.accounting import PAPERS, lines
+    from papers.accounting import PAPERS, published_numbers
 
     if paper != "all" and paper not in PAPERS:
         raise AccountingError(f"--published {paper!r} is unknown: choose one of all, {', '.join(PAPERS)}")
-    found = list(lines(paper))
+    found = list(published_numbers(paper))
     if as_json:
         print(json.dumps([asdict(line) for line in found]))
         return

@@ -33,6 +33,7 @@ _COMMANDS = (
     "account",
     "plan",
     "ledger",
+    "certificate",
     "report",
     "compare",
     "reproduce",

@@ -44,7 +44,7 @@ def audit(
     from sordino.errors import RecipeError
 
     torch.set_num_threads(1)  # trials run side by side in threads of their own
-    run = target is not None and (Path(target) / "run.json").exists()
+    run = target is not None and (Path(target) / "private" / "run.json").exists()
     if run and (set_ or mode):
         raise RecipeError(f"{target} is a run with a recipe of its own: leave out --set and --mode")
     if everything and (target is not None or set_):
@@ -82,10 +82,10 @@ def _mechanism(
 
 
 def _all(mode: str | None, trials: int | None, seed: int, js: bool) -> None:
-    from sordino.audit.cases import CASES
+    from sordino.audit.cases import cases as every_case
     from sordino.cli.progress import Bar
 
-    cases = [case for case in CASES if mode in (None, case.mode)]
+    cases = [case for case in every_case() if mode in (None, case.mode)]
     found: list[Finding] = []
     with Bar(js) as progress:
         for done, case in enumerate(cases):
@@ -161,13 +161,14 @@ def _membership(table: Table, found: dict[str, Any]) -> None:
 def _inversion(
     target: str | None, settings: Sequence[str], mode: str, pictures: int, out: Path, seed: int, js: bool
 ) -> None:
-    from sordino import recipe as recipes
     from sordino.audit.inversion import invert, picture, summary
+    from sordino.recipe import Recipe
+    from sordino.runs.folder import RunFolder
     from sordino.runs.setup import load
 
-    run = Path(target) / "recipe.toml" if target is not None and (Path(target) / "recipe.toml").exists() else None
+    run = RunFolder(Path(target)).recipe_file if target is not None and RunFolder(Path(target)).begun else None
     named = [] if target is None or run else [f"mechanism.name={target}", f"mechanism.mode={mode}"]
-    recipe = recipes.read(run, [*named, *settings])
+    recipe = Recipe.load(run, [*named, *settings])
     found = invert(recipe, load(recipe), pictures, seed)
     path, quality = picture(found, recipe.mechanism.name, out), summary(found)
     if js:

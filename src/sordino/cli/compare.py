@@ -44,15 +44,15 @@ def compare(
 
     CONTENDERS are mechanisms by name, or recipes (TOML).
     """
-    from sordino import recipe as recipes
     from sordino.cli.progress import Bar, going_on
     from sordino.compare import contest, page, playing, standing
     from sordino.compare.markdown import markdown
     from sordino.errors import RecipeError
     from sordino.mechanisms import MECHANISMS
+    from sordino.recipe import Recipe
 
     printed = claimed or all_claimed
-    common = recipes.read(recipe, set_)
+    common = Recipe.load(recipe, set_ or ())
     wanted = _wanted(contenders or [], list(MECHANISMS), everyone, all_claimed)
     field = contest.contenders(wanted, common, _own(for_ or []), printed)
     first = common.run.seed

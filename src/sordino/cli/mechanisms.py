@@ -55,10 +55,11 @@ def _show(rows: list[dict[str, str]]) -> None:
 def _row(name: str, mode: Mode, federation: Federation) -> dict[str, str]:
     """Describes a mechanism by composing it for the embedded default and asking it for a quote."""
     from sordino.mechanisms import MECHANISMS
-    from sordino.recipe import validate
+    from sordino.recipe import Recipe
     from sordino.runs.setup import assemble
 
-    mechanism = assemble(validate({"mechanism": {"name": name, "mode": mode}}), federation=federation).mechanism
+    recipe = Recipe.from_dict({"mechanism": {"name": name, "mode": mode}})
+    mechanism = assemble(recipe, federation=federation).mechanism
     return {
         "mechanism": name,
         "mode": mode,
@@ -72,15 +73,9 @@ def _row(name: str, mode: Mode, federation: Federation) -> dict[str, str]:
 
 def _status(mechanism: Mechanism, observer: Observer) -> str:
     """Returns what is promised against an observer: the adjacency when certified, else what there is instead."""
-    import torch
-
     from sordino.events import Unbounded
-    from sordino.mechanism import Turn
-    from sordino.random.streams import Streams
-    from sordino.runs.client_store import ClientStore
 
-    turn = Turn(1, torch.zeros(1), mechanism.adapter.start(), Streams(0), ClientStore())
-    seen = {charge.guarantee: charge.event for charge in mechanism.quote(turn)}
+    seen = {charge.guarantee: charge.event for charge in mechanism.quote(mechanism.adapter.start())}
     for guarantee, event in seen.items():
         if guarantee.observer == observer and not isinstance(event, Unbounded):
             return f"certified {guarantee.adjacency}"

@@ -54,12 +54,12 @@ def plan(
     from sordino.errors import AccountingError
 
     if convergence:
-        from sordino.account.plan.convergence import Convergence
+        from sordino.account.plan.printed_convergence import PrintedConvergence
 
         if epsilon is None:
             raise AccountingError("--epsilon is missing: the bound depends on the budget")
         users = population if population is not None else 100
-        problem = Convergence(
+        problem = PrintedConvergence(
             iterations=iterations,
             clients=users,
             cohort=cohort if cohort is not None else max(1, users // 10),

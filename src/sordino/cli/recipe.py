@@ -20,15 +20,15 @@ def recipe(
 
     PATH is a TOML file; without one it is the embedded default.
     """
-    from sordino import recipe as recipes
+    from sordino.recipe import Recipe
 
     if not explain:
-        chosen = recipes.read(path, set_)
-        print(chosen.model_dump_json(indent=2) if as_json else recipes.dump(chosen), end="\n" if as_json else "")
+        chosen = Recipe.load(path, set_ or ())
+        print(chosen.model_dump_json(indent=2) if as_json else chosen.to_toml(), end="\n" if as_json else "")
     elif as_json:
         import json
 
-        print(json.dumps(recipes.Recipe.model_json_schema(), indent=2))
+        print(json.dumps(Recipe.model_json_schema(), indent=2))
     else:
         _explain()
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from sordino.charts import Axis, Chart, Rule, Series, spanning
 from sordino.compare.contest import CEILING, Class
 from sordino.compare.standing import Result, Standing
-from sordino.report.chart import Axis, Chart, Rule, Series, spanning
 from sordino.report.reading import read
 
 

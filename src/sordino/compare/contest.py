@@ -118,14 +118,14 @@ def changed(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
     for name, value in settings.items():
         section, field = name.split(".")
         tree[section][field] = value
-    return recipes.validate(tree)
+    return Recipe.from_dict(tree)
 
 
 def _contender(name: str, common: Recipe, own: Mapping[str, Sequence[str]], claimed: bool) -> Contender:
     label = Path(name).stem if name.endswith(".toml") else name
     tree = common.model_dump(exclude_none=True)
     if name.endswith(".toml"):
-        theirs = recipes.read(Path(name)).model_dump(exclude_none=True)
+        theirs = Recipe.load(Path(name)).model_dump(exclude_none=True)
         seed = tree["run"]["seed"]
         tree = {**theirs, **{section: tree[section] for section in _EQUAL}}
         tree["run"] = {**tree["run"], "seed": seed}
@@ -141,7 +141,7 @@ def _contender(name: str, common: Recipe, own: Mapping[str, Sequence[str]], clai
     for setting in own.get(label, ()):
         _check_own(label, setting)
         recipes.put(tree, setting)
-    return Contender(label, recipes.validate(tree))
+    return Contender(label, Recipe.from_dict(tree))
 
 
 def _check_own(label: str, setting: str) -> None:

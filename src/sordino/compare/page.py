@@ -8,12 +8,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from sordino.charts import Chart
 from sordino.compare.charts import charts, colors_of
 from sordino.compare.contest import Class
 from sordino.compare.standing import FEWEST, SIGNIFICANT, Result, Standing
 from sordino.recipe import Recipe
 from sordino.report import static
-from sordino.report.chart import Chart
 from sordino.report.document import Cell, document, plots, table, value
 from sordino.report.palette import LIGHT
 from sordino.report.words import number

@@ -13,16 +13,16 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Protocol
 
-from sordino import recipe as recipes
 from sordino.errors import RecipeError, SordinoError
 from sordino.recipe import Recipe
+from sordino.runs.folder import RunFolder
 
-Watcher = Callable[[int, int], None]
+ContestWatcher = Callable[[int, int], None]
 """Is told how many rounds have been played, and how many there are in all."""
 _LOOK = 0.5
 
 
-class Trial(Protocol):
+class PlannedRun(Protocol):
     """A run that is to be played: what, and where."""
 
     @property
@@ -34,7 +34,7 @@ class Trial(Protocol):
         """Where it is kept."""
 
 
-def play_all(trials: Sequence[Trial], jobs: int, watcher: Watcher) -> dict[Path, str]:
+def play_all(trials: Sequence[PlannedRun], jobs: int, watcher: ContestWatcher) -> dict[Path, str]:
     """Plays what is not finished, and returns the folders of what cannot be, with the sentence that says why.
 
     **Edge cases**: a trial that was played before with another recipe is refused: the folder belongs to another
@@ -54,7 +54,11 @@ def play_all(trials: Sequence[Trial], jobs: int, watcher: Watcher) -> dict[Path,
 
 
 def _play_apart(
-    waiting: Sequence[Trial], trials: Sequence[Trial], jobs: int, watcher: Watcher, failed: dict[Path, str]
+    waiting: Sequence[PlannedRun],
+    trials: Sequence[PlannedRun],
+    jobs: int,
+    watcher: ContestWatcher,
+    failed: dict[Path, str],
 ) -> None:
     """Plays trials in processes of their own, several at once, the longest first, so that none is left for the end.
 
@@ -94,10 +98,11 @@ def _end_after(sentinel: int) -> None:
 
 def play(recipe: Recipe, folder: Path) -> str | None:
     """Plays one trial in this process; returns why it cannot be played, if so."""
-    from sordino.runs.runner import run
+    from sordino.runs.folder import RunFolder
+    from sordino.runs.run import run
 
     try:
-        run(recipe, out=folder, resume=True)
+        run(recipe, out=folder, resume=RunFolder(folder).begun)
     except SordinoError as error:
         return str(error)
     return None
@@ -110,25 +115,25 @@ def _play_on_one_core(recipe: Recipe, folder: Path) -> str | None:
     return play(recipe, folder)
 
 
-def finished(trial: Trial) -> bool:
+def finished(trial: PlannedRun) -> bool:
     """Returns whether the trial has its certificate.
 
     Raises:
         RecipeError: the folder holds a run of another recipe.
     """
-    path = trial.folder / "recipe.toml"
-    if path.exists() and recipes.read(path) != trial.recipe:
+    path = RunFolder(trial.folder).recipe_file
+    if path.exists() and Recipe.load(path) != trial.recipe:
         raise RecipeError(f"{trial.folder} holds a run with other settings: name another --out, or remove it")
-    return (trial.folder / "certificate.json").exists()
+    return RunFolder(trial.folder).certificate_file.exists()
 
 
-def _note(reason: str | None, trial: Trial, failed: dict[Path, str]) -> None:
+def _note(reason: str | None, trial: PlannedRun, failed: dict[Path, str]) -> None:
     if reason is not None:
         failed[trial.folder] = reason
 
 
-def _rounds_done(trial: Trial, failed: dict[Path, str]) -> int:
-    if trial.folder in failed or (trial.folder / "certificate.json").exists():
+def _rounds_done(trial: PlannedRun, failed: dict[Path, str]) -> int:
+    if trial.folder in failed or RunFolder(trial.folder).certificate_file.exists():
         return trial.recipe.run.rounds
-    path = trial.folder / "metrics.jsonl"
+    path = RunFolder(trial.folder).metrics_file
     return path.read_text().count("\n") if path.exists() else 0

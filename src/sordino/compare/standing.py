@@ -14,6 +14,7 @@ from scipy import stats
 from sordino.compare.contest import CEILING, Class, Contender, Trial
 from sordino.errors import RecipeError
 from sordino.report.reading import RunView, read
+from sordino.runs.folder import RunFolder
 
 SIGNIFICANT = 0.05
 FEWEST = 3
@@ -214,7 +215,7 @@ def _sent(view: RunView, kind: Class) -> int:
     """
     from safetensors.numpy import load_file
 
-    width = sum(tensor.size for tensor in load_file(view.path / "model.safetensors").values())
+    width = sum(tensor.size for tensor in load_file(RunFolder(view.path).model_file).values())
     word = 8 if kind.trust == "distributed" and view.recipe.aggregate.kind == "secure" else 4
     thinned = kind.trust == "distributed" and (view.recipe.dropout.rate > 0 or bool(view.recipe.dropout.schedule))
     return width * word * (2 if thinned else 1)

@@ -1,4 +1,4 @@
-"""Mechanisms: one small file each, a composition of parts."""
+"""Mechanisms: one small file each, a composition of parts, with everything that belongs to it."""
 
 from sordino.mechanisms import (
     a_dpfl,
@@ -13,19 +13,21 @@ from sordino.mechanisms import (
     geometric,
     laplace,
 )
-from sordino.mechanisms.facts import Entry
+from sordino.mechanisms.registry import MECHANISMS
 
-MECHANISMS: dict[str, Entry] = {
-    "fedavg": fedavg.ENTRY,
-    "fed_ldp": fed_ldp.ENTRY,
-    "laplace": laplace.ENTRY,
-    "dp_fedavg": dp_fedavg.ENTRY,
-    "dp_fedavg_adaptive": dp_fedavg_adaptive.ENTRY,
-    "dp_sgd": dp_sgd.ENTRY,
-    "component_adaptive": component_adaptive.ENTRY,
-    "dropout_robust": dropout_robust.ENTRY,
-    "a_dpfl": a_dpfl.ENTRY,
-    "fed_cad": fed_cad.ENTRY,
-    "geometric": geometric.ENTRY,
-}
-"""Every mechanism by name."""
+for _mechanism in (
+    fedavg,
+    fed_ldp,
+    laplace,
+    dp_fedavg,
+    dp_fedavg_adaptive,
+    dp_sgd,
+    component_adaptive,
+    dropout_robust,
+    a_dpfl,
+    fed_cad,
+    geometric,
+):
+    MECHANISMS.register(_mechanism.SPEC)
+
+__all__ = ["MECHANISMS"]

@@ -20,7 +20,7 @@ nothing.
 
 Where the paper leaves a choice open: the score's formula is in `opening/wasserstein.py`; how often noise is adjusted,
 and the calibration of the first noise for so many decays, are options below. Batch and sampling rate are the same for
-everybody, from the mean number of records, which is taken to be public.
+everybody, from the declared mean number of records (`public.records` over `public.population`).
 """
 
 from __future__ import annotations
@@ -28,19 +28,23 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+import numpy as np
 from pydantic import Field
 
+from sordino.account.accountants.target import PrivacyTarget
 from sordino.adapt.plateau import Plateau
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.vouched import AsTrained, NoisedSteps
+from sordino.charts import Axis, Chart, RunNumbers, Series
 from sordino.errors import RecipeError
 from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.decay import Decay, side_noise
-from sordino.mechanisms.facts import Budget, Entry, Options, Setting
+from sordino.mechanisms.facts import PublicFacts
+from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
 from sordino.opening.histograms import LabelHistograms
 from sordino.opening.wasserstein import Metric
 from sordino.perturb.steps import RIGHT, Count, StepNoise
-from sordino.select.nearest import Nearest, Selection
+from sordino.select.nearest import Nearest, SelectionRule
 from sordino.train.noisy import PrivateSteps
 
 SIDE_SHARE = 0.1
@@ -58,7 +62,9 @@ class ADpfl(Options):
     metric: Metric = Field(
         "discrete", description="distance of two labels: 1 if they differ, or steps apart (`ordinal`)"
     )
-    selection: Selection = Field("best", description="take the K best scores, or draw K by score, or K of all alike")
+    selection: SelectionRule = Field(
+        "best", description="take the K best scores, or draw K by score, or K of all alike"
+    )
     refuse_below: float = Field(0.0, ge=0, lt=1, description="score (0 to 1, average 0.37) below which nobody is asked")
     validation: Literal["auto", "public", "clients"] = Field(
         "auto", description="where accuracy is measured: public split, or clients' own records (noisy, charged)"
@@ -81,17 +87,17 @@ class ADpfl(Options):
     )
 
 
-def compose(options: ADpfl, setting: Setting) -> Mechanism:
+def compose(options: ADpfl, facts: PublicFacts) -> Mechanism:
     """Returns the composition."""
-    _require(options, setting)
-    faithful, count = options.mode == "faithful", _count(options, setting)
-    records = float(setting.sizes.mean())
-    rate = options.sampling_rate or min(1.0, (setting.train.batch_size or records) / records)
-    steps = setting.train.steps or (setting.train.epochs or 1) * math.ceil(1 / rate)
-    histogram = None if faithful else options.histogram_noise or side_noise(setting.budget, SIDE_SHARE)
-    decay = Decay(setting.rounds, rate, steps, options.factor, options.expected_decays, histogram, count)
+    _require(options, facts)
+    faithful, count = options.mode == "faithful", _count(options, facts)
+    records = facts.mean_records
+    rate = options.sampling_rate or min(1.0, (facts.train.batch_size or records) / records)
+    steps = facts.train.steps or (facts.train.epochs or 1) * math.ceil(1 / rate)
+    histogram = None if faithful else options.histogram_noise or side_noise(facts.target, SIDE_SHARE)
+    decay = Decay(facts.rounds, rate, steps, options.factor, options.expected_decays, histogram, count)
     multiplier = options.noise_multiplier or (
-        _printed_scale(setting.budget) if faithful else decay.least_noise(setting.budget)
+        _printed_scale(facts.target) if faithful else decay.least_noise(facts.target)
     )
     every, side = (None, None) if count is None else (count.every, RIGHT)
     return Mechanism(
@@ -99,51 +105,51 @@ def compose(options: ADpfl, setting: Setting) -> Mechanism:
         mode=options.mode,
         unit="record",
         trust="local",
-        selector=Nearest(max(1, round(setting.expected)), options.refuse_below, options.selection),
+        selector=Nearest(max(1, round(facts.expected)), options.refuse_below, options.selection),
         local=PrivateSteps(None, steps, None, "noise_then_clip", every)
         if faithful
         else PrivateSteps(rate, steps, rate * records, "clip_then_noise", every),
         bounder=AsTrained() if faithful else NoisedSteps(),
         perturber=StepNoise(
-            rate, steps, setting.train.learning_rate / (rate * records), count, _unproved(count) if faithful else None
+            rate, steps, facts.train.learning_rate / (rate * records), count, _unproved(count) if faithful else None
         ),
         aggregator=PlainSum(None),
         adapter=Plateau(options.clip_norm, multiplier, options.factor, options.threshold, options.adjust_every, side),
-        opening=LabelHistograms(setting.classes, histogram, options.metric),
+        opening=LabelHistograms(facts.classes, histogram, options.metric),
         claim=_claim(multiplier) if faithful else None,
         adaptive=not faithful,
         planned=decay.plan(multiplier),
     )
 
 
-def _require(options: ADpfl, setting: Setting) -> None:
-    if setting.classes < 2:
+def _require(options: ADpfl, facts: PublicFacts) -> None:
+    if facts.classes < 2:
         raise RecipeError("mechanism a_dpfl ranks clients by their labels: use data with classes, or another mechanism")
-    if options.validation == "public" and not setting.public:
+    if options.validation == "public" and not facts.public:
         raise RecipeError("mechanism.validation is 'public' and no record is: set data.public_fraction, e.g. 0.05")
-    if setting.budget.epsilon is None and options.noise_multiplier is None:
-        raise RecipeError("mechanism.noise_multiplier and budget.epsilon are both missing: set one of them")
+    if options.noise_multiplier is None:
+        facts.target.limit("mechanism.noise_multiplier")
 
 
-def _count(options: ADpfl, setting: Setting) -> Count | None:
+def _count(options: ADpfl, facts: PublicFacts) -> Count | None:
     """Returns how clients count right answers, or None where accuracy is measured on public records."""
-    if options.validation == "public" or (options.validation == "auto" and setting.public):
+    if options.validation == "public" or (options.validation == "auto" and facts.public):
         return None
-    records, every = float(setting.sizes.mean()), options.adjust_every
+    records, every = facts.mean_records, options.adjust_every
     if options.mode == "faithful":
         return Count(0.0, every, records)
-    looks = max(1, setting.rounds // every)
-    return Count(options.count_noise or side_noise(setting.budget, SIDE_SHARE, looks), every, records)
+    looks = max(1, facts.rounds // every)
+    return Count(options.count_noise or side_noise(facts.target, SIDE_SHARE, looks), every, records)
 
 
 def _unproved(count: Count | None) -> str:
     return UNPROVED if count is None else f"{UNPROVED}; {PEEKED}"
 
 
-def _printed_scale(budget: Budget) -> float:
+def _printed_scale(target: PrivacyTarget) -> float:
     """Returns the σ for which the paper's formula claims the budget (§3.1)."""
-    assert budget.epsilon is not None  # see `_require`
-    return math.sqrt(math.log(1.25 / budget.delta)) / budget.epsilon
+    epsilon = target.limit("mechanism.noise_multiplier")
+    return math.sqrt(math.log(1.25 / target.delta)) / epsilon
 
 
 def _claim(multiplier: float) -> Claim:
@@ -153,11 +159,49 @@ def _claim(multiplier: float) -> Claim:
     )
 
 
-ENTRY = Entry(
+def selection(run: RunNumbers) -> list[Chart]:
+    """Returns how often each client took part against how unusual its labels are (a_dpfl)."""
+    scores, times = run.knobs.get("scores"), run.participations
+    if scores is None or scores.size != times.size or not len(run.played):
+        return []
+    chosen = np.unique(np.linspace(0, scores.size - 1, min(scores.size, 2000)).astype(int))
+    far = -np.log(np.clip(scores[chosen], 1e-12, None))
+    share = np.minimum(1.0, times[chosen] / len(run.played))
+    words = [f"client {c}: distance {f:.2f}, {n} rounds" for c, f, n in zip(chosen, far, times[chosen], strict=True)]
+    dots = Series("clients", [float(x) for x in far], [float(y) for y in share], "dots", 3, hover=words)
+    note = (
+        "Share of rounds in which each client was selected and sent something, against how far its labels are from "
+        "everybody's (Wasserstein distance, on average 1)."
+    )
+    axes = Axis("heterogeneity of labels"), Axis("rounds", percent=True, range=(-0.02, 1.05))
+    return [Chart("selection", "Participation against heterogeneity", note, *axes, (dots,))]
+
+
+FLAW = (
+    "Noise is added to the batch's gradient first and the result is clipped afterwards. Clipping bounds what is "
+    "sent, not what one record changes: a record with a large gradient drowns the noise, and clipping then only "
+    "scales both down together. The direction of the message gives the record away. (The label histograms, which "
+    "are sent exactly, would do so too; they were left out of this attack.)"
+)
+
+SPEC = MechanismSpec(
     ADpfl,
     compose,
     "record",
     "local",
     "typical clients first, local DP-SGD, less noise on a plateau",
     paper="Zhao et al. (2021), Utility Optimization of Federated Learning with Differential Privacy",
+    flaw=FLAW,
+    audit=(
+        AuditCase(settings=("run.rounds=2",), trials=4_000_000),
+        AuditCase(
+            "faithful",
+            (
+                "mechanism.noise_multiplier=1",
+                "mechanism.clip_norm=4",
+            ),
+            trials=200_000,
+        ),
+    ),
+    charts=(selection,),
 )

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
 from pydantic import Field
 
 from sordino.account.accountants.published import xue_epsilon, xue_sigma0
@@ -32,10 +33,11 @@ from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.predicted import PredictedBox
 from sordino.bound.scaled import ScaledClip
-from sordino.errors import RecipeError
+from sordino.charts import Axis, Boxes, Chart, RunNumbers, first_five, five_numbers, marks
 from sordino.mechanism import Claim, Mechanism
-from sordino.mechanisms.facts import Entry, Options, Setting
-from sordino.mechanisms.trusted import noise_for
+from sordino.mechanisms.facts import PublicFacts
+from sordino.mechanisms.noise import noise_for
+from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
 from sordino.perturb.scaled import Scaled
 from sordino.perturb.weighted import WeightedGaussian
 from sordino.train.local import LocalSteps
@@ -63,29 +65,30 @@ class ComponentAdaptive(Options):
     sensitivity_divisor: float = Field(
         1.0, gt=0, description="divides the printed sensitivity, e.g. by the batch size (faithful)"
     )
+    root_dimension: bool = Field(True, description="noise has the printed factor √d, with `equal` noise (faithful)")
 
 
-def compose(options: ComponentAdaptive, setting: Setting) -> Mechanism:
+def compose(options: ComponentAdaptive, facts: PublicFacts) -> Mechanism:
     """Returns the composition."""
-    return _faithful(options, setting) if options.mode == "faithful" else _certified(options, setting)
+    return _faithful(options, facts) if options.mode == "faithful" else _certified(options, facts)
 
 
-def _certified(options: ComponentAdaptive, setting: Setting) -> Mechanism:
-    noise = noise_for(options.trust, "client", options.adjacency, options, setting, setting.expected)
+def _certified(options: ComponentAdaptive, facts: PublicFacts) -> Mechanism:
+    noise = noise_for(options.trust, "client", options.clip_norm, facts, facts.expected, options.adjacency)
     return Mechanism(
         name=options.name,
         mode=options.mode,
         unit="client",
         trust=options.trust,
-        selector=setting.selector,
+        selector=facts.selector,
         local=LocalSteps(),
         bounder=ScaledClip(options.shape),
         perturber=Scaled(noise.perturber),
         aggregator=noise.aggregator,
         adapter=Movement(
-            setting.layout.width,
+            facts.layout.width,
             options.clip_norm,
-            setting.calibrate(options, noise.price),
+            facts.calibrate(options, noise.perturber),
             options.allocation or "least_energy",
             options.decay,
             options.floor,
@@ -93,19 +96,24 @@ def _certified(options: ComponentAdaptive, setting: Setting) -> Mechanism:
     )
 
 
-def _faithful(options: ComponentAdaptive, setting: Setting) -> Mechanism:
+def _faithful(options: ComponentAdaptive, facts: PublicFacts) -> Mechanism:
     sigma0 = options.noise_multiplier
     if sigma0 is None:
-        if setting.budget.epsilon is None:
-            raise RecipeError("mechanism.noise_multiplier and budget.epsilon are both missing: set one of them")
-        sigma0 = xue_sigma0(setting.budget.epsilon, setting.participations, setting.budget.delta)
-    box = PredictedBox(setting.train, options.beta, options.allocation or "equal", options.sensitivity_divisor)
+        epsilon = facts.target.limit("mechanism.noise_multiplier")
+        sigma0 = xue_sigma0(epsilon, facts.participations, facts.target.delta)
+    box = PredictedBox(
+        facts.train,
+        options.beta,
+        options.allocation or "equal",
+        options.sensitivity_divisor,
+        options.root_dimension,
+    )
     return Mechanism(
         name=options.name,
         mode=options.mode,
         unit="client",
         trust="local",
-        selector=setting.selector,
+        selector=facts.selector,
         local=LocalSteps(trace=True),
         bounder=box,
         perturber=WeightedGaussian(PRIVATE_SCALES, options.adjacency),
@@ -115,4 +123,70 @@ def _faithful(options: ComponentAdaptive, setting: Setting) -> Mechanism:
     )
 
 
-ENTRY = Entry(ComponentAdaptive, compose, "client", "local", "noise follows how far each component moves", "Xue et al.")
+def truncation(run: RunNumbers) -> list[Chart]:
+    """Returns parameters before and after truncation (component_adaptive, faithful, with `run.notes`)."""
+    before, after = run.notes.get("original"), run.notes.get("truncated")
+    if before is None or after is None or not len(before):
+        return []
+    rounds = run.notes.get("round", np.arange(1, len(before) + 1))
+    chosen = np.unique(np.linspace(0, len(before) - 1, min(len(before), 12)).astype(int))
+    boxes = tuple(
+        Boxes(name, [str(int(rounds[place])) for place in chosen], [first_five(rows[place]) for place in chosen], color)
+        for color, (name, rows) in enumerate((("as trained", before), ("truncated", after)))
+    )
+    note = "Parameters of one client before and after truncation. Private: recorded because run.notes asked for it."
+    axes = Axis("round", categories=True), Axis("parameter value")
+    return [Chart("truncation", "Original and truncated parameters", note, *axes, boxes, wide=True)]
+
+
+def component_scales(run: RunNumbers) -> list[Chart]:
+    """Returns the noise scales of component_adaptive, one box a tensor of the model."""
+    scales = run.knobs.get("scales")
+    if scales is None or scales.size < 2:
+        return []
+    parts = run.components or {"all components": slice(0, scales.size)}
+    summaries = [five_numbers(scales[part]) for part in parts.values()]
+    note = "Noise of each component relative to the average one, after the last round: made from released models only."
+    boxes = Boxes("scale", list(parts), summaries)
+    ends = [value for five in summaries for value in five if value > 0]
+    axis = Axis("relative scale", log=True, ticks=marks(min(ends), max(ends)) if ends else None)
+    return [Chart("scales", "Component scales", note, Axis("component", categories=True), axis, (boxes,))]
+
+
+FLAW = (
+    "The noise on a component is proportional to the client's own predicted weight, so its size tells what it "
+    "should hide: a client whose weights are zero sends them without any noise, one with other weights sends noise. "
+    "Whoever sees one message, or estimates its variance over a few, knows which it was."
+)
+
+SPEC = MechanismSpec(
+    ComponentAdaptive,
+    compose,
+    "client",
+    "local",
+    "noise follows how far each component moves",
+    "Xue et al.",
+    flaw=FLAW,
+    audit=(
+        AuditCase(settings=("run.rounds=3",)),
+        AuditCase(
+            settings=(
+                "run.rounds=3",
+                "mechanism.trust=distributed",
+                "mechanism.shape=box",
+            )
+        ),
+        AuditCase(
+            "faithful",
+            (
+                "mechanism.noise_multiplier=26",
+                "run.rounds=7",
+            ),
+            trials=200_000,
+        ),
+    ),
+    charts=(
+        component_scales,
+        truncation,
+    ),
+)

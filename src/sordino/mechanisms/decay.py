@@ -10,9 +10,9 @@ from scipy.optimize import brentq
 
 from sordino.account.accountants.exact import separation_for
 from sordino.account.accountants.filter import filter_for
+from sordino.account.accountants.target import PrivacyTarget
 from sordino.errors import RecipeError
 from sordino.events import ComposedDpEvent, DpEvent, GaussianDpEvent, SelfComposedDpEvent
-from sordino.mechanisms.facts import Budget
 from sordino.perturb.steps import Count, step_event
 
 _LEAST, _MOST = math.log(1e-2), math.log(1e6)
@@ -41,33 +41,32 @@ class Decay:
             events.append(step_event(noise, self.sampling_rate, self.steps * len(part)))
         return ComposedDpEvent(tuple(events))
 
-    def least_noise(self, budget: Budget) -> float:
+    def least_noise(self, target: PrivacyTarget) -> float:
         """Returns the least multiplier to begin with: the run's filter admits its plan, and nothing is left over.
 
         Raises:
             RecipeError: histograms and counts alone are more than the budget.
         """
-        if self._excess(_MOST, budget) > 0:
+        if self._excess(_MOST, target) > 0:
             raise RecipeError(
                 "mechanism.histogram_noise and mechanism.count_noise leave nothing of budget.epsilon: raise them, or "
                 "leave them out"
             )
-        if self._excess(_LEAST, budget) <= 0:
+        if self._excess(_LEAST, target) <= 0:
             return math.exp(_LEAST)
-        root = float(brentq(self._excess, _LEAST, _MOST, (budget,), xtol=1e-9))
-        while self._excess(root, budget) > 0:
+        root = float(brentq(self._excess, _LEAST, _MOST, (target,), xtol=1e-9))
+        while self._excess(root, target) > 0:
             root += 1e-9
         return math.exp(root)
 
-    def _excess(self, log_noise: float, budget: Budget) -> float:
+    def _excess(self, log_noise: float, target: PrivacyTarget) -> float:
         planned = self.plan(math.exp(log_noise))
-        chosen = filter_for(budget.epsilon or 0.0, budget.delta, planned, "add_remove")
+        chosen = filter_for(target.epsilon or 0.0, target.delta, planned, "add_remove")
         share = chosen.cost(planned, "add_remove") / max(chosen.capacity, 1e-300)
         return math.log(share) if math.isfinite(share) else 700.0
 
 
-def side_noise(budget: Budget, share: float, releases: int = 1) -> float:
+def side_noise(target: PrivacyTarget, share: float, releases: int = 1) -> float:
     """Returns the noise multiplier with which so many Gaussians take this share of the budget's μ²."""
-    if budget.epsilon is None:
-        raise RecipeError("budget.epsilon is missing: set it, or mechanism.histogram_noise and mechanism.count_noise")
-    return math.sqrt(releases / share) / separation_for(budget.epsilon, budget.delta)
+    epsilon = target.limit("mechanism.histogram_noise and mechanism.count_noise")
+    return math.sqrt(releases / share) / separation_for(epsilon, target.delta)

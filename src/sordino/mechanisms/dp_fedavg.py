@@ -9,17 +9,15 @@ Reference: Geyer et al. (2017); McMahan et al. (2018), "Learning Differentially 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Literal
 
 from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.l2 import Presummed
-from sordino.events import GaussianDpEvent
 from sordino.mechanism import Mechanism
-from sordino.mechanisms.facts import Entry, Options, Setting
+from sordino.mechanisms.facts import PublicFacts
+from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
 from sordino.perturb.gaussian import CentralGaussian
-from sordino.perturb.price import prices
 from sordino.train.local import SummedSteps
 
 
@@ -29,21 +27,36 @@ class DpFedAvg(Options):
     name: Literal["dp_fedavg"] = "dp_fedavg"
 
 
-def compose(options: DpFedAvg, setting: Setting) -> Mechanism:
+def compose(options: DpFedAvg, facts: PublicFacts) -> Mechanism:
     """Returns the composition."""
-    price = partial(prices, "client", "central", "zero_out", event=GaussianDpEvent)
+    noise = CentralGaussian()
     return Mechanism(
         name=options.name,
         mode=options.mode,
         unit="client",
         trust="central",
-        selector=setting.selector,
+        selector=facts.selector,
         local=SummedSteps(),
         bounder=Presummed(),
-        perturber=CentralGaussian(),
-        aggregator=PlainSum(setting.expected),
-        adapter=Steady(options.clip_norm, setting.calibrate(options, price)),
+        perturber=noise,
+        aggregator=PlainSum(facts.expected),
+        adapter=Steady(options.clip_norm, facts.calibrate(options, noise)),
     )
 
 
-ENTRY = Entry(DpFedAvg, compose, "client", "central", "a trusted server adds Gaussian noise to the clipped sum")
+SPEC = MechanismSpec(
+    DpFedAvg,
+    compose,
+    "client",
+    "central",
+    "a trusted server adds Gaussian noise to the clipped sum",
+    audit=(
+        AuditCase(),
+        AuditCase(
+            settings=(
+                "select.kind=poisson",
+                "select.rate=0.2",
+            )
+        ),
+    ),
+)

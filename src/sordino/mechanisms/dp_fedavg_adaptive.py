@@ -7,7 +7,6 @@ Reference: Andrew, Thakkar, McMahan, Ramaswamy (2021), "Differentially Private L
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Literal
 
 from pydantic import Field
@@ -16,10 +15,10 @@ from sordino.adapt.quantile import QuantileClip
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.l2 import Presummed
 from sordino.errors import RecipeError
-from sordino.events import GaussianDpEvent
 from sordino.mechanism import Mechanism
-from sordino.mechanisms.facts import Entry, Options, Setting
-from sordino.perturb.price import prices
+from sordino.mechanisms.facts import PublicFacts
+from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
+from sordino.perturb.gaussian import CentralGaussian
 from sordino.perturb.quantile import QuantileGaussian
 from sordino.train.local import SummedSteps
 
@@ -35,11 +34,10 @@ class DpFedAvgAdaptive(Options):
     )
 
 
-def compose(options: DpFedAvgAdaptive, setting: Setting) -> Mechanism:
+def compose(options: DpFedAvgAdaptive, facts: PublicFacts) -> Mechanism:
     """Returns the composition."""
-    price = partial(prices, "client", "central", "zero_out", event=GaussianDpEvent)
-    multiplier = setting.calibrate(options, price)
-    bit_stddev = options.bit_stddev or max(setting.expected / 20, multiplier)
+    multiplier = facts.calibrate(options, CentralGaussian())  # the quantile's cost is inside the same price
+    bit_stddev = options.bit_stddev or max(facts.expected / 20, multiplier)
     if 2 * bit_stddev <= multiplier:
         raise RecipeError(
             f"mechanism.bit_stddev is {bit_stddev:g}, but half the noise multiplier ({multiplier / 2:g}) is already "
@@ -50,13 +48,20 @@ def compose(options: DpFedAvgAdaptive, setting: Setting) -> Mechanism:
         mode=options.mode,
         unit="client",
         trust="central",
-        selector=setting.selector,
+        selector=facts.selector,
         local=SummedSteps(),
         bounder=Presummed(),
         perturber=QuantileGaussian(bit_stddev),
-        aggregator=PlainSum(setting.expected),
+        aggregator=PlainSum(facts.expected),
         adapter=QuantileClip(options.clip_norm, multiplier, options.quantile, options.quantile_rate),
     )
 
 
-ENTRY = Entry(DpFedAvgAdaptive, compose, "client", "central", "dp_fedavg whose clip norm follows a private quantile")
+SPEC = MechanismSpec(
+    DpFedAvgAdaptive,
+    compose,
+    "client",
+    "central",
+    "dp_fedavg whose clip norm follows a private quantile",
+    audit=(AuditCase(trials=20_000),),
+)

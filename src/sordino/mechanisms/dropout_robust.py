@@ -22,7 +22,8 @@ promise, of whose view his own is a function.
 **Faithful.** Algorithm 2 (`plain`), Algorithm 3 (`extended`), or no correction (`uncalibrated`), see
 `perturb/printed.py`: what survivors send tells the server about the noise that stays, so its certified ε belongs to
 2z·√(n′/(n+n′)) instead of 2z, and the division by the survivors' weight leaves add_remove without any bound. The claim
-is the paper's accountant.
+is the paper's accountant. With `record_limit` every client's weight is told: unless `public.sizes` declares these
+numbers public, nothing is promised at all.
 
 Where we deviate: shares are equal and not in proportion to w_i, so that nobody has to tell the server how much data it
 has; the sum is divided by a public constant; the noise multiplier is relative to clip_norm, not to 2·clip_norm.
@@ -33,20 +34,24 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+import numpy as np
 from pydantic import Field
+from torch import Tensor
 
 from sordino.account.accountants.accountant import price
 from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.weighted import StayNear, WeightedClip, weights
-from sordino.errors import RecipeError
 from sordino.events import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
 from sordino.mechanism import Claim, Mechanism
-from sordino.mechanisms.distributed import shared_noise
-from sordino.mechanisms.facts import Entry, Options, Setting
+from sordino.mechanisms.facts import PublicFacts
+from sordino.mechanisms.noise import noise_for
+from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
 from sordino.perturb.printed import Form, PrintedShares
 from sordino.train.local import LocalSteps
+
+PRIVATE_WEIGHTS = "each client tells how many records it holds, and public.sizes does not declare these numbers public"
 
 
 class DropoutRobust(Options):
@@ -70,73 +75,83 @@ class DropoutRobust(Options):
     )
 
 
-def compose(options: DropoutRobust, setting: Setting) -> Mechanism:
+def compose(options: DropoutRobust, facts: PublicFacts) -> Mechanism:
     """Returns the composition."""
-    return _faithful(options, setting) if options.mode == "faithful" else _certified(options, setting)
+    return _faithful(options, facts) if options.mode == "faithful" else _certified(options, facts)
 
 
-def _certified(options: DropoutRobust, setting: Setting) -> Mechanism:
-    noise = shared_noise(options, setting, "client", setting.expected * options.mean_weight)
+def _certified(options: DropoutRobust, facts: PublicFacts) -> Mechanism:
+    noise = noise_for("distributed", "client", options.clip_norm, facts, facts.expected * options.mean_weight)
     return Mechanism(
         name=options.name,
         mode=options.mode,
         unit="client",
         trust="distributed",
-        selector=setting.selector,
+        selector=facts.selector,
         local=LocalSteps(),
         bounder=WeightedClip(options.record_limit),
         perturber=noise.perturber,
         aggregator=noise.aggregator,
-        adapter=Steady(options.clip_norm, noise.multiplier),
+        adapter=Steady(options.clip_norm, facts.calibrate(options, noise.perturber)),
         after_step=StayNear(options.clip_norm),
     )
 
 
-def _faithful(options: DropoutRobust, setting: Setting) -> Mechanism:
-    counts = weights(setting.sizes, options.record_limit)
-    expected = float(counts.mean()) * setting.expected
-    least = options.minimum_weight or (1 - setting.tolerance) * expected
-    shares = PrintedShares(options.form, counts, least, setting.tolerance)
-    multiplier = options.noise_multiplier or _calibrated(options, setting)
+def _faithful(options: DropoutRobust, facts: PublicFacts) -> Mechanism:
+    counts, weighted = _weights(options, facts), options.record_limit is not None
+    expected = facts.expected * (float(counts.mean()) if facts.sizes_public else _mean_weight(options, facts))
+    least = options.minimum_weight or (1 - facts.tolerance) * expected
+    why = PRIVATE_WEIGHTS if weighted and not facts.sizes_public else None
+    shares = PrintedShares(options.form, counts, least, facts.tolerance, why)
+    multiplier = options.noise_multiplier or _calibrated(options, facts)
     return Mechanism(
         name=options.name,
         mode=options.mode,
         unit="client",
         trust="distributed",
-        selector=setting.selector,
+        selector=facts.selector,
         local=LocalSteps(),
         bounder=WeightedClip(options.record_limit),
         perturber=shares,
         aggregator=PlainSum(None),
         adapter=Steady(options.clip_norm, multiplier),
-        claim=_claim(options, setting, multiplier),
+        claim=_claim(options, facts, multiplier),
         after_step=StayNear(options.clip_norm),
     )
 
 
-def _calibrated(options: DropoutRobust, setting: Setting) -> float:
+def _weights(options: DropoutRobust, facts: PublicFacts) -> Tensor:
+    """Returns every client's weight, as it tells the server (Algorithm 3, line 14): private, unless declared."""
+    sizes = np.zeros(facts.population, np.int64) if facts.private_sizes is None else facts.private_sizes
+    return weights(sizes, options.record_limit)
+
+
+def _mean_weight(options: DropoutRobust, facts: PublicFacts) -> float:
+    return 1.0 if options.record_limit is None else min(1.0, facts.mean_records / options.record_limit)
+
+
+def _calibrated(options: DropoutRobust, facts: PublicFacts) -> float:
     """Returns the least z for which the paper claims the budget after all rounds."""
-    if setting.budget.epsilon is None:
-        raise RecipeError("mechanism.noise_multiplier and budget.epsilon are both missing: set one of them")
+    epsilon = facts.target.limit("mechanism.noise_multiplier")
 
     def history(z: float) -> dict[DpEvent, int]:
-        return {_claimed_event(options, setting, z): setting.rounds}
+        return {_claimed_event(options, facts, z): facts.rounds}
 
-    return noise_multiplier_for(setting.budget.epsilon, setting.budget.delta, history, "rdp-classic")
+    return noise_multiplier_for(epsilon, facts.target.delta, history, "rdp-classic")
 
 
-def _claimed_event(options: DropoutRobust, setting: Setting, multiplier: float) -> DpEvent:
+def _claimed_event(options: DropoutRobust, facts: PublicFacts, multiplier: float) -> DpEvent:
     """Returns what the paper charges for a round (Table 2): a sampled Gaussian of multiplier z.
 
     Without calibration that is z·√(n′/n); we take the largest dropout that a round accepts.
     """
-    kept = 1 - setting.tolerance if options.form == "uncalibrated" else 1.0
-    rate = min(1.0, setting.expected / setting.population)
+    kept = 1 - facts.tolerance if options.form == "uncalibrated" else 1.0
+    rate = min(1.0, facts.expected / facts.population)
     return PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier * math.sqrt(kept)))
 
 
-def _claim(options: DropoutRobust, setting: Setting, multiplier: float) -> Claim:
-    event = _claimed_event(options, setting, multiplier)
+def _claim(options: DropoutRobust, facts: PublicFacts, multiplier: float) -> Claim:
+    event = _claimed_event(options, facts, multiplier)
     return Claim(
         "Rényi accounting of the sampled Gaussian of multiplier z, orders up to 63, ε = D_α + ln(1/δ)/(α−1)",
         lambda rounds, delta: price({event: rounds}, "rdp-classic").epsilon(delta),
@@ -144,11 +159,51 @@ def _claim(options: DropoutRobust, setting: Setting, multiplier: float) -> Claim
     )
 
 
-ENTRY = Entry(
+FLAW = (
+    "When clients drop out, survivors send the server e′ = −e + fresh noise to correct the sum. But e′ depends on "
+    "the noise e that is in the sum, and the server sees both: given e′, the noise that is left has variance "
+    "v_e·v_f/(v_e + v_f), half of what was promised or less. The attack simply weighs the sum and the e′ together. "
+    "(Sending an independent part instead, as the certified mode does, reveals nothing.)"
+)
+
+SPEC = MechanismSpec(
     DropoutRobust,
     compose,
     "client",
     "distributed",
     "noise shares that stay exact whoever drops out",
     paper="Baek et al. (2021), Enhancing Differential Privacy for Federated Learning at Scale",
+    flaw=FLAW,
+    audit=(
+        AuditCase(settings=("aggregate.kind=plain", "aggregate.tolerance=0.5")),
+        AuditCase(
+            settings=(
+                "aggregate.kind=secure",
+                "aggregate.tolerance=0.25",
+            ),
+            trials=50_000,
+        ),
+        AuditCase(
+            "faithful",
+            (
+                "mechanism.form=plain",
+                "mechanism.noise_multiplier=1",
+                "aggregate.tolerance=0.34",
+            ),
+            clients=3,
+            adjacency="replace",
+            trials=10_000_000,
+        ),
+        AuditCase(
+            "faithful",
+            (
+                "mechanism.form=extended",
+                "mechanism.noise_multiplier=1.5",
+                "aggregate.tolerance=0.34",
+            ),
+            clients=3,
+            adjacency="replace",
+            trials=20_000_000,
+        ),
+    ),
 )

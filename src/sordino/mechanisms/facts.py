@@ -3,102 +3,127 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from sordino.account.accountants.calibrate import noise_multiplier_for
-from sordino.errors import RecipeError
+from sordino.account.accountants.target import PrivacyTarget
+from sordino.aggregate.secure.session import Fidelity
 from sordino.events import DpEvent, Unbounded
 from sordino.layout import Layout
-from sordino.mechanism import Mechanism, Prices, Selector, Turn
-from sordino.types import IntArray, Mode, Trust, Unit
-
-Fidelity = Literal["exact", "masked", "full"]
-"""How much of the secure sum a simulation plays: integers, masks, or the whole protocol."""
-
-
-class Options(BaseModel):
-    """Settings that every mechanism has."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    name: str = Field("", description="the mechanism's name")
-    mode: Mode = Field("certified", description="`certified`: provable; `faithful`: as printed in the paper")
-    clip_norm: float = Field(1.0, gt=0, description="bound on what one unit contributes")
-    noise_multiplier: float | None = Field(
-        None, gt=0, description="noise standard deviation over clip_norm (default: calibrated to the budget)"
-    )
+from sordino.mechanism import Perturber, Selector
+from sordino.mechanisms.spec import Options
+from sordino.select.fixed import Everyone, FixedSize
+from sordino.terms import Knobs
+from sordino.train.settings import LocalTraining
+from sordino.types import Adjacency, IntArray
 
 
 @dataclass(frozen=True)
-class Budget:
-    """What may be spent."""
+class PaidRelease:
+    """One bounded guarantee of a release: what it costs at a noise multiplier, and how often one client pays."""
 
-    epsilon: float | None
-    delta: float
-    accountant: str = "pld"
+    perturber: Perturber
+    selector: Selector
+    clip_norm: float
+    place: int
+    """Which of the perturber's prices it is."""
+    adjacency: Adjacency
+    count: int
+    """How many releases one client pays for at most."""
+
+    def event(self, noise_multiplier: float) -> DpEvent:
+        """Returns the event that is charged, amplification included."""
+        prices = self.perturber.price(Knobs(self.clip_norm, noise_multiplier))
+        return self.selector.charge(*prices[self.place]).event
 
 
 @dataclass(frozen=True)
-class Setting:
-    """Public facts that a composition needs."""
+class PublicFacts:
+    """Public facts that a composition needs.
+
+    **Formal guarantees**: numbers about the data are declared, never measured (`data/public.py`). Two federations under
+    one declaration get the same mechanism: denominators, noise, rates and rounds are equal to the bit.
+    """
 
     population: int
-    sizes: IntArray
+    """The most clients that there can be, as declared."""
+    records: float
+    """Training records that all clients together are expected to hold, as declared."""
     layout: Layout
     rounds: int
-    budget: Budget
+    target: PrivacyTarget
     selector: Selector
     tolerance: float
     participations: int
     """How often the noise must suffice for one client, when cohorts are drawn."""
+    train: LocalTraining
     secure: bool = False
-    """Whether messages are summed securely, as integers."""
+    """Whether noise shares are summed securely, as integers."""
     fidelity: Fidelity = "exact"
     corrupt: float = 0.0
     """Share of a cohort that may work with the server (secure)."""
     rounding: float = 0.01
     """Share by which rounding to integers may raise the sensitivity."""
+    late: float = 0.0
+    """Share of the population that joins late."""
     classes: int = 0
     public: bool = False
     """Whether there are public records to measure accuracy on."""
-    train: Any = None
-    """Local training settings (`train.settings.LocalTraining`)."""
-    extra: dict[str, Any] = field(default_factory=dict)
+    least_records: int = 1
+    """Records that a client is taken to hold at least."""
+    most_in_all: int = 2**40
+    """Records that can be in one sum at most."""
+    private_sizes: IntArray | None = None
+    """How many records each client holds. Measured, so not public: for faithful mechanisms that weight by it, whose
+    price must be `Unbounded` unless `sizes_public`."""
+    sizes_public: bool = False
+    """Whether these sizes are declared public, as those of a published benchmark are."""
+
+    @property
+    def mean_records(self) -> float:
+        """Returns the records that a client is expected to hold."""
+        return self.records / self.population
 
     @property
     def expected(self) -> float:
         """Returns the public expected size of a cohort."""
         return self.selector.expected(self.population)
 
-    def calibrate(self, options: Options, price: Callable[[float], Prices]) -> float:
+    @property
+    def least_survivors(self) -> int:
+        """Fewest messages that a round of everybody, or of a fixed number, accepts: what tolerance allows to vanish.
+
+        Under Poisson selection cohorts have any size, and nothing is counted on.
+        """
+        if not isinstance(self.selector, Everyone | FixedSize):
+            return 1
+        there = self.expected * (1 - self.late) * (1 - self.tolerance)
+        return max(1, math.floor(round(there, 9)))
+
+    def releases(self, perturber: Perturber, clip_norm: float, rounds: int | None = None) -> Iterator[PaidRelease]:
+        """Yields every bounded guarantee of a perturber, with how often one client pays for it at most."""
+        rounds = rounds or self.rounds
+        for place, (guarantee, event) in enumerate(perturber.price(Knobs(clip_norm, 1.0))):
+            if isinstance(event, Unbounded):
+                continue
+            everybody = self.selector.charge(guarantee, event).payers == "eligible"
+            count = rounds if everybody else min(self.participations, rounds)
+            yield PaidRelease(perturber, self.selector, clip_norm, place, guarantee.adjacency, count)
+
+    def calibrate(self, options: Options, perturber: Perturber) -> float:
         """Returns the noise multiplier: the one that is set, or the least one that keeps every guarantee in budget."""
         if options.noise_multiplier is not None:
             return options.noise_multiplier
-        if self.budget.epsilon is None:
-            raise RecipeError("mechanism.noise_multiplier and budget.epsilon are both missing: set one of them")
-        return max(
-            noise_multiplier_for(self.budget.epsilon, self.budget.delta, history, adjacency=adjacency)
-            for history, adjacency in self._histories(price)
-        )
+        epsilon = self.target.limit("mechanism.noise_multiplier")
 
-    def _histories(self, price: Callable[[float], Prices]) -> list[tuple[Callable[[float], dict[DpEvent, int]], Any]]:
-        """Returns, for each bounded guarantee, the history of the worst client as a function of the multiplier."""
-        out: list[tuple[Callable[[float], dict[DpEvent, int]], Any]] = []
-        for place, (guarantee, event) in enumerate(price(1.0)):
-            if isinstance(event, Unbounded):
-                continue
-            payers = self.selector.charge(guarantee, event).payers
-            count = self.rounds if payers == "eligible" else self.participations
+        def least(release: PaidRelease) -> float:
+            def history(noise_multiplier: float) -> dict[DpEvent, int]:
+                return {release.event(noise_multiplier): release.count}
 
-            def history(z: float, place: int = place, count: int = count) -> dict[DpEvent, int]:
-                return {self.selector.charge(*price(z)[place]).event: count}
+            return noise_multiplier_for(epsilon, self.target.delta, history, adjacency=release.adjacency)
 
-            out.append((history, guarantee.adjacency))
-        return out
+        return max(map(least, self.releases(perturber, options.clip_norm)))
 
 
 def likely_participations(rounds: int, expected: float, population: int) -> int:
@@ -106,18 +131,3 @@ def likely_participations(rounds: int, expected: float, population: int) -> int:
     rate = min(1.0, expected / population)
     mean = rounds * rate
     return min(rounds, max(1, math.ceil(mean + 3 * math.sqrt(mean * (1 - rate)))))
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A mechanism of the registry."""
-
-    options: type[Options]
-    compose: Callable[[Any, Setting], Mechanism]
-    unit: Unit
-    trust: Trust
-    summary: str
-    paper: str = ""
-
-
-__all__ = ["Budget", "Entry", "Fidelity", "Options", "Setting", "Turn", "likely_participations"]

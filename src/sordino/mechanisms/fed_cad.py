@@ -21,7 +21,6 @@ needs when D grows; sums are divided by the expected cohort. Fed-LDP is the spec
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Literal
 
 from pydantic import Field
@@ -31,12 +30,12 @@ from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.adapt.difference import ReleasedDifference
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.near import Near
-from sordino.errors import RecipeError
-from sordino.events import CorrelatedGaussian, DpEvent, GaussianDpEvent, PoissonSampledDpEvent, describe
+from sordino.charts import Axis, Chart, RunNumbers, Series
+from sordino.events import DpEvent, GaussianDpEvent, PoissonSampledDpEvent, describe
 from sordino.mechanism import Claim, Mechanism
-from sordino.mechanisms.facts import Entry, Options, Setting
+from sordino.mechanisms.facts import PublicFacts
+from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
 from sordino.perturb.correlated import CorrelatedNoise
-from sordino.perturb.price import prices
 from sordino.train.local import LocalSteps
 
 
@@ -57,25 +56,22 @@ class FedCad(Options):
     )
 
 
-def compose(options: FedCad, setting: Setting) -> Mechanism:
+def compose(options: FedCad, facts: PublicFacts) -> Mechanism:
     """Returns the composition."""
     faithful = options.mode == "faithful"
     private = faithful and options.obsolete > 0
-    multiplier = (
-        _printed(options, setting)
-        if faithful
-        else setting.calibrate(options, partial(prices, "client", "local", options.adjacency, event=CorrelatedGaussian))
-    )
+    noise = CorrelatedNoise(options.adjacency, private, options.obsolete, options.difference_stddev)
+    multiplier = _printed(options, facts) if faithful else facts.calibrate(options, noise)
     return Mechanism(
         name=options.name,
         mode=options.mode,
         unit="client",
         trust="local",
-        selector=setting.selector,
+        selector=facts.selector,
         local=LocalSteps(),
         bounder=Near(private),
-        perturber=CorrelatedNoise(options.adjacency, private, options.obsolete, options.difference_stddev),
-        aggregator=PlainSum(None if faithful else setting.expected),
+        perturber=noise,
+        aggregator=PlainSum(None if faithful else facts.expected),
         adapter=ReleasedDifference(
             options.clip_norm,
             multiplier,
@@ -83,35 +79,86 @@ def compose(options: FedCad, setting: Setting) -> Mechanism:
             0.0 if faithful else options.obsolete,
             options.headroom,
         ),
-        claim=_claim(multiplier, setting) if faithful else None,
+        claim=_claim(multiplier, facts) if faithful else None,
     )
 
 
-def _claim(multiplier: float, setting: Setting) -> Claim:
-    event = _printed_event(multiplier, setting)
+def _claim(multiplier: float, facts: PublicFacts) -> Claim:
+    event = _printed_event(multiplier, facts)
     formula = f"Rényi accountant for {describe(event)} a participation (Algorithm 2, line 6)"
     return Claim(formula, lambda times, delta: epsilon({event: times}, delta, "rdp-classic"))
 
 
-def _printed(options: FedCad, setting: Setting) -> float:
+def _printed(options: FedCad, facts: PublicFacts) -> float:
     """Returns σ: the one that is set, or the one with which the claim meets the budget."""
     if options.noise_multiplier is not None:
         return options.noise_multiplier
-    if setting.budget.epsilon is None:
-        raise RecipeError("mechanism.noise_multiplier and budget.epsilon are both missing: set one of them")
     return noise_multiplier_for(
-        setting.budget.epsilon,
-        setting.budget.delta,
-        lambda z: {_printed_event(z, setting): setting.participations},
+        facts.target.limit("mechanism.noise_multiplier"),
+        facts.target.delta,
+        lambda z: {_printed_event(z, facts): facts.participations},
         "rdp-classic",
     )
 
 
-def _printed_event(multiplier: float, setting: Setting) -> DpEvent:
+def _printed_event(multiplier: float, facts: PublicFacts) -> DpEvent:
     """Returns what the paper's accountant is told: σ, and batches at the rate of their size to a client's records."""
-    batch = setting.train.batch_size
-    rate = 1.0 if batch is None else min(1.0, batch / float(setting.sizes.mean()))
+    batch = facts.train.batch_size
+    rate = 1.0 if batch is None else min(1.0, batch / facts.mean_records)
     return PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier))
 
 
-ENTRY = Entry(FedCad, compose, "client", "local", "noise that partly repeats a client's last noise", "Zhu et al.")
+def differences(run: RunNumbers) -> list[Chart]:
+    """Returns Diff, the distance that was measured, and the correlation of the noise that follows (fed_cad)."""
+    lines = [line for line in run.played if "difference" in line.get("knobs", {})]
+    if not lines:
+        return []
+    rounds, diff = run.played_with("difference")
+    series = [
+        Series("Diff D", rounds, diff, "step", 0),
+        Series("noise correlation 1 − D", rounds, [None if d is None else 1 - d for d in diff], "step", 1, dashed=1),
+    ]
+    gaps = [max(0.0, line["knobs"].get("gap") or 0.0) ** 0.5 for line in lines]
+    if any(gaps):
+        series.append(Series("distance seen in releases", [line["round"] for line in lines], gaps, color=2))
+    note = (
+        "Diff is how far an update may move from the client's last one, over the clip norm, in each round. In the long "
+        "run a client keeps the share 1 − D of its last noise. What releases show sets the next round's Diff."
+    )
+    axis = Axis("share of the clip norm", range=(0.0, 1.05 * max(1.0, *gaps)))
+    return [Chart("difference", "Diff and correlation by round", note, Axis("round"), axis, tuple(series))]
+
+
+FLAW = (
+    "The correlated noise is sound for a constant Diff, but the printed ε does not belong to the printed σ. Two "
+    "updates of norm 1 can be 2 apart, and noise of σ = 0.3 is added to each: a participation alone is two "
+    "Gaussians at a distance of 6.7 standard deviations, which are told apart at a glance. The certificate shows "
+    "what 30 participations really cost."
+)
+
+SPEC = MechanismSpec(
+    FedCad,
+    compose,
+    "client",
+    "local",
+    "noise that partly repeats a client's last noise",
+    "Zhu et al.",
+    flaw=FLAW,
+    audit=(
+        AuditCase(settings=("run.rounds=4",)),
+        AuditCase(
+            "faithful",
+            (
+                "mechanism.noise_multiplier=0.3",
+                "mechanism.clip_norm=1",
+                "mechanism.adjacency=replace",
+                "train.batch_size=60",
+                "run.rounds=2",
+            ),
+            records=600,
+            printed=2.72,
+            trials=500_000,
+        ),
+    ),
+    charts=(differences,),
+)

@@ -10,7 +10,6 @@ comes with every message, so the noise of the sum tells how many took part (`per
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Literal
 
 from pydantic import Field
@@ -18,37 +17,53 @@ from pydantic import Field
 from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.l2 import Clip
-from sordino.events import GaussianDpEvent
 from sordino.mechanism import Mechanism
-from sordino.mechanisms.facts import Entry, Options, Setting
+from sordino.mechanisms.facts import PublicFacts
+from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
 from sordino.perturb.gaussian import LocalGaussian
-from sordino.perturb.price import prices
 from sordino.train.local import LocalSteps
-from sordino.types import Adjacency
 
 
 class FedLdp(Options):
     """Local Gaussian noise, the same in every round."""
 
     name: Literal["fed_ldp"] = "fed_ldp"
-    adjacency: Adjacency = Field("zero_out", description="what a message hides: presence, or any change (`replace`)")
+    adjacency: Literal["zero_out", "replace"] = Field(
+        "zero_out", description="what a message hides: what it says, or any change (`replace`)"
+    )
 
 
-def compose(options: FedLdp, setting: Setting) -> Mechanism:
+def compose(options: FedLdp, facts: PublicFacts) -> Mechanism:
     """Returns the composition."""
-    price = partial(prices, "client", "local", options.adjacency, event=GaussianDpEvent)
+    noise = LocalGaussian(adjacency=options.adjacency, least=facts.least_survivors)
     return Mechanism(
         name=options.name,
         mode=options.mode,
         unit="client",
         trust="local",
-        selector=setting.selector,
+        selector=facts.selector,
         local=LocalSteps(),
         bounder=Clip(),
-        perturber=LocalGaussian(adjacency=options.adjacency),
-        aggregator=PlainSum(setting.expected),
-        adapter=Steady(options.clip_norm, setting.calibrate(options, price)),
+        perturber=noise,
+        aggregator=PlainSum(facts.expected, least=facts.least_survivors),
+        adapter=Steady(options.clip_norm, facts.calibrate(options, noise)),
     )
 
 
-ENTRY = Entry(FedLdp, compose, "client", "local", "each client adds constant Gaussian noise to its update")
+SPEC = MechanismSpec(
+    FedLdp,
+    compose,
+    "client",
+    "local",
+    "each client adds constant Gaussian noise to its update",
+    audit=(
+        AuditCase(),
+        AuditCase(
+            settings=(
+                "mechanism.adjacency=replace",
+                "run.rounds=4",
+                "budget.epsilon=4",
+            )
+        ),
+    ),
+)

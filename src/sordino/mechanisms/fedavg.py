@@ -12,7 +12,8 @@ from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.l2 import Unlimited
 from sordino.mechanism import Mechanism
-from sordino.mechanisms.facts import Entry, Options, Setting
+from sordino.mechanisms.facts import PublicFacts
+from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
 from sordino.perturb.silent import NoNoise
 from sordino.train.local import LocalSteps
 
@@ -23,14 +24,14 @@ class FedAvg(Options):
     name: Literal["fedavg"] = "fedavg"
 
 
-def compose(options: FedAvg, setting: Setting) -> Mechanism:
+def compose(options: FedAvg, facts: PublicFacts) -> Mechanism:
     """Returns the composition."""
     return Mechanism(
         name=options.name,
         mode=options.mode,
         unit="client",
         trust="central",
-        selector=setting.selector,
+        selector=facts.selector,
         local=LocalSteps(),
         bounder=Unlimited(),
         perturber=NoNoise(),
@@ -39,4 +40,11 @@ def compose(options: FedAvg, setting: Setting) -> Mechanism:
     )
 
 
-ENTRY = Entry(FedAvg, compose, "client", "central", "average of local updates, no privacy")
+SPEC = MechanismSpec(
+    FedAvg,
+    compose,
+    "client",
+    "central",
+    "average of local updates, no privacy",
+    audit=(AuditCase(),),
+)

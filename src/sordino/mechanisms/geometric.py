@@ -18,16 +18,19 @@ noise, so its certified ε is finite; but the sensitivity is C (zero_out) or 2C 
 astronomical.
 
 Where we deviate: p_k and |D_k| count as public in faithful mode; M* takes θ − 1 for a misprinted U − 1
-(`convergence.py`).
+(`account/plan/convergence.py`), and in certified mode comes from the certified noise.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Literal
 
 from pydantic import Field
 
 from sordino.account.accountants.published import yuan_sum
+from sordino.account.plan.convergence import ConvergenceBound
 from sordino.adapt.geometric import Geometric, relative
 from sordino.adapt.printed_schedule import PrintedSchedule
 from sordino.aggregate.plain import PlainSum
@@ -35,14 +38,16 @@ from sordino.bound.l2 import Clip, PerExample
 from sordino.bound.weights import ClipWeights, WeightBall
 from sordino.errors import RecipeError
 from sordino.mechanism import Claim, Mechanism
-from sordino.mechanisms.convergence import Convergence
-from sordino.mechanisms.facts import Entry, Options, Setting
-from sordino.mechanisms.schedule import Plan, lines
-from sordino.mechanisms.trusted import noise_for
+from sordino.mechanisms.convergence import ConvergenceOptions
+from sordino.mechanisms.facts import PublicFacts
+from sordino.mechanisms.noise import noise_for
+from sordino.mechanisms.schedule import SchedulePlan
+from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
 from sordino.perturb.weighted import WeightedGaussian
 from sordino.train.local import ExampleGradients, LocalSteps
-from sordino.types import Adjacency, Trust, Unit
+from sordino.types import Trust, Unit
 
+PRIVATE_WEIGHTS = "clients are weighted by how many records they hold, which public.sizes does not declare public"
 UNFILTERED = "noise is lowered under way by what was released, and no privacy filter holds the sum"
 
 
@@ -58,32 +63,39 @@ class GeometricNoise(Options):
     theta: float = Field(1.05, gt=0, description="θ: ratio of noise variances from one round to the next")
     refine: bool = Field(False, description="shorten the schedule when the loss on public data stops falling")
     shrink: float = Field(0.8, gt=0, lt=1, description="α_d: rounds are cut to this share at each refinement")
-    convergence: Convergence | None = Field(
+    convergence: ConvergenceOptions | None = Field(
         None, description="constants of the loss: plan for the M* ≤ run.rounds aggregations that they favour"
     )
 
 
-def compose(options: GeometricNoise, setting: Setting) -> Mechanism:
+def compose(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
     """Returns the composition."""
-    if options.refine and not setting.public:
+    if options.refine and not facts.public:
         raise RecipeError("mechanism.refine watches the loss on public data: set data.public_fraction, e.g. 0.1")
-    return _faithful(options, setting) if options.mode == "faithful" else _certified(options, setting)
+    return _faithful(options, facts) if options.mode == "faithful" else _certified(options, facts)
 
 
-def _certified(options: GeometricNoise, setting: Setting) -> Mechanism:
+def _certified(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
     record = options.unit == "record"
-    share = float(setting.sizes.mean()) if record else 1.0
-    hides: Adjacency = "add_remove" if record else options.adjacency
-    noise = noise_for(options.trust, options.unit, hides, options, setting, setting.expected * share)
-    rounds = planned_rounds(options, setting)
-    shape = [relative(options.theta, m) for m in range(1, rounds + 1)]
-    plan = Plan(setting.budget, lines(setting, noise.price, rounds), shape, options.noise_multiplier)
+    share = facts.mean_records if record else 1.0
+    noise = noise_for(options.trust, options.unit, options.clip_norm, facts, facts.expected * share, options.adjacency)
+
+    def planned(length: int) -> SchedulePlan:
+        shape = [relative(options.theta, m) for m in range(1, length + 1)]
+        releases = tuple(facts.releases(noise.perturber, options.clip_norm, length))
+        return SchedulePlan(facts.target, releases, shape, options.noise_multiplier)
+
+    added = facts.expected if options.trust == "local" else 1.0
+    server_rate = 2.0 if record else 1.0
+    scale = server_rate * options.clip_norm * math.sqrt(added * facts.layout.width) / (facts.expected * share)
+    rounds = planned_rounds(options, facts, lambda m: (scale * planned(m).priced()) ** 2)
+    plan = planned(rounds)
     return Mechanism(
         name=options.name,
         mode=options.mode,
         unit=options.unit,
         trust=options.trust,
-        selector=setting.selector,
+        selector=facts.selector,
         local=ExampleGradients() if record else LocalSteps(),
         bounder=PerExample() if record else Clip(),
         perturber=noise.perturber,
@@ -97,12 +109,13 @@ def _certified(options: GeometricNoise, setting: Setting) -> Mechanism:
             plan.refit() if options.refine else None,
         ),
         adaptive=options.refine,
-        server_learning_rate=2.0 if record else 1.0,
+        server_learning_rate=server_rate,
     )
 
 
-def _faithful(options: GeometricNoise, setting: Setting) -> Mechanism:
-    printed, clip_norm, rounds = _printed(options, setting), options.clip_norm, planned_rounds(options, setting)
+def _faithful(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
+    printed, clip_norm = _printed(options, facts), options.clip_norm
+    rounds = planned_rounds(options, facts, lambda m: printed.sigma(yuan_sum(options.theta, m)) ** 2)
     level = options.noise_multiplier or printed.sigma(yuan_sum(options.theta, rounds)) / clip_norm
     refit = printed if options.refine else None
     return Mechanism(
@@ -110,10 +123,10 @@ def _faithful(options: GeometricNoise, setting: Setting) -> Mechanism:
         mode=options.mode,
         unit="client",
         trust="local",
-        selector=setting.selector,
+        selector=facts.selector,
         local=LocalSteps(),
         bounder=WeightBall(),
-        perturber=WeightedGaussian(UNFILTERED if options.refine else None, options.adjacency),
+        perturber=WeightedGaussian(_unproved(options, facts), options.adjacency),
         aggregator=PlainSum(denominator=None),
         adapter=Geometric(clip_norm, level, options.theta, rounds, options.shrink, refit),
         claim=Claim(
@@ -124,21 +137,63 @@ def _faithful(options: GeometricNoise, setting: Setting) -> Mechanism:
     )
 
 
-def planned_rounds(options: GeometricNoise, setting: Setting) -> int:
-    """Returns M: run.rounds, or M* where the constants of the loss are given."""
+def _unproved(options: GeometricNoise, facts: PublicFacts) -> str | None:
+    if options.refine:
+        return UNFILTERED
+    return None if facts.sizes_public else PRIVATE_WEIGHTS
+
+
+def planned_rounds(options: GeometricNoise, facts: PublicFacts, energy: Callable[[int], float]) -> int:
+    """Returns M: run.rounds, or M* where the constants of the loss are given and noise has this energy by M."""
     if options.convergence is None:
-        return setting.rounds
-    contraction = options.convergence.contraction(setting.train.learning_rate, setting.population, setting.expected)
-    unit = _printed(options, setting).sigma(1.0) ** 2
-    return options.convergence.best(setting.rounds, contraction, options.theta, unit)
+        return facts.rounds
+    bound = ConvergenceBound(
+        options.convergence.constants(),
+        facts.rounds * (facts.train.steps or 1),
+        max(2, facts.population),
+        facts.expected,
+        options.theta,
+        facts.train.learning_rate,
+    )
+    return bound.best(facts.rounds, energy).aggregations
 
 
-def _printed(options: GeometricNoise, setting: Setting) -> PrintedSchedule:
-    budget = setting.budget
-    if budget.epsilon is None:
-        raise RecipeError("budget.epsilon is missing: Eq. (8) computes the noise from it")
-    records, rate = int(max(1, setting.sizes.min())), min(1.0, setting.expected / setting.population)
-    return PrintedSchedule(options.theta, options.clip_norm, records, rate, budget.epsilon, budget.delta)
+def _printed(options: GeometricNoise, facts: PublicFacts) -> PrintedSchedule:
+    epsilon = facts.target.limit("mechanism.mode to certified: Eq. (8) computes the noise from it")
+    records, rate = facts.least_records, min(1.0, facts.expected / facts.population)
+    return PrintedSchedule(options.theta, options.clip_norm, records, rate, epsilon, facts.target.delta)
 
 
-ENTRY = Entry(GeometricNoise, compose, "client", "local", "noise that grows or shrinks by θ a round", "Yuan et al.")
+FLAW = (
+    "Δs = 2C/|D_k| would be the sensitivity of an average of |D_k| clipped terms. What is sent is a trained model "
+    "whose weights were clipped to C: one record with a large gradient can move it from one side of the ball to the "
+    "other, by 2C. The noise is |D_k| times too small for that."
+)
+
+SPEC = MechanismSpec(
+    GeometricNoise,
+    compose,
+    "client",
+    "local",
+    "noise that grows or shrinks by θ a round",
+    "Yuan et al.",
+    flaw=FLAW,
+    audit=(
+        AuditCase(settings=("run.rounds=4",)),
+        AuditCase(
+            "faithful",
+            (
+                "mechanism.clip_norm=5",
+                "mechanism.adjacency=replace",
+                "budget.epsilon=10",
+                "budget.delta=0.001",
+                "select.kind=fixed",
+                "select.size=1",
+                "run.rounds=3",
+            ),
+            clients=10,
+            records=600,
+            trials=1_000_000,
+        ),
+    ),
+)

@@ -5,7 +5,6 @@ Unit client, trust local, adjacency zero_out (or replace). Pure ε per participa
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Literal
 
 from pydantic import Field
@@ -13,37 +12,44 @@ from pydantic import Field
 from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.l2 import Clip
-from sordino.events import LaplaceDpEvent
 from sordino.mechanism import Mechanism
-from sordino.mechanisms.facts import Entry, Options, Setting
+from sordino.mechanisms.facts import PublicFacts
+from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
 from sordino.perturb.laplace import LocalLaplace
-from sordino.perturb.price import prices
 from sordino.train.local import LocalSteps
-from sordino.types import Adjacency
 
 
 class Laplace(Options):
     """Local Laplace noise; `clip_norm` is an L1 norm and `noise_multiplier` the Laplace scale over it."""
 
     name: Literal["laplace"] = "laplace"
-    adjacency: Adjacency = Field("zero_out", description="what a message hides: presence, or any change (`replace`)")
+    adjacency: Literal["zero_out", "replace"] = Field(
+        "zero_out", description="what a message hides: what it says, or any change (`replace`)"
+    )
 
 
-def compose(options: Laplace, setting: Setting) -> Mechanism:
+def compose(options: Laplace, facts: PublicFacts) -> Mechanism:
     """Returns the composition."""
-    price = partial(prices, "client", "local", options.adjacency, event=LaplaceDpEvent)
+    noise = LocalLaplace(adjacency=options.adjacency)
     return Mechanism(
         name=options.name,
         mode=options.mode,
         unit="client",
         trust="local",
-        selector=setting.selector,
+        selector=facts.selector,
         local=LocalSteps(),
-        bounder=Clip(order=1.0),
-        perturber=LocalLaplace(adjacency=options.adjacency),
-        aggregator=PlainSum(setting.expected),
-        adapter=Steady(options.clip_norm, setting.calibrate(options, price)),
+        bounder=Clip(order=1),
+        perturber=noise,
+        aggregator=PlainSum(facts.expected),
+        adapter=Steady(options.clip_norm, facts.calibrate(options, noise)),
     )
 
 
-ENTRY = Entry(Laplace, compose, "client", "local", "each client adds Laplace noise to its L1-clipped update")
+SPEC = MechanismSpec(
+    Laplace,
+    compose,
+    "client",
+    "local",
+    "each client adds Laplace noise to its L1-clipped update",
+    audit=(AuditCase(),),
+)

@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.account.accountants.filter import filter_for
-from sordino.adapt.refine import FilterRefit, Line
-from sordino.errors import RecipeError
-from sordino.events import DpEvent, Guarantee, Unbounded
-from sordino.mechanism import Prices
-from sordino.mechanisms.facts import Budget, Setting
-
-
-def lines(setting: Setting, price: Callable[[float], Prices], rounds: int) -> tuple[Line, ...]:
-    """Returns every bounded guarantee, with the number of rounds that one client pays for at most."""
-    charge, often = setting.selector.charge, min(setting.participations, rounds)
-
-    def line(place: int, guarantee: Guarantee, event: DpEvent) -> Line:
-        count = rounds if charge(guarantee, event).payers == "eligible" else often
-        return Line(guarantee.adjacency, lambda z: charge(*price(z)[place]).event, count)
-
-    return tuple(
-        line(place, guarantee, event)
-        for place, (guarantee, event) in enumerate(price(1.0))
-        if not isinstance(event, Unbounded)
-    )
+from sordino.account.accountants.target import PrivacyTarget
+from sordino.adapt.refine import FilterRefit, dearest
+from sordino.mechanisms.facts import PaidRelease
 
 
 @dataclass(frozen=True)
-class Plan:
+class SchedulePlan:
     """A schedule of relative noise (`shape`) to be scaled so that it fits the budget.
 
     **Formal guarantees**: `priced` is the least level with which the accountant prices the whole schedule within the
@@ -41,8 +24,8 @@ class Plan:
     **Edge cases**: a noise multiplier that was `given` is taken as it is.
     """
 
-    budget: Budget
-    lines: tuple[Line, ...]
+    target: PrivacyTarget
+    releases: tuple[PaidRelease, ...]
     shape: Sequence[float]
     given: float | None = None
 
@@ -51,16 +34,16 @@ class Plan:
         if self.given is not None:
             return self.given
 
-        def least(line: Line) -> float:
+        def least(release: PaidRelease) -> float:
             return noise_multiplier_for(
                 self._epsilon,
-                self.budget.delta,
-                lambda z: line.history([z * part for part in self.shape]),
-                accountant or self.budget.accountant,
-                line.adjacency,
+                self.target.delta,
+                lambda z: dearest(release, [z * part for part in self.shape]),
+                accountant or self.target.accountant,
+                release.adjacency,
             )
 
-        return max(map(least, self.lines))
+        return max(map(least, self.releases))
 
     def filtered(self) -> float:
         """Returns the noise multiplier of the first round, for a schedule that may change."""
@@ -72,16 +55,14 @@ class Plan:
 
     @property
     def _epsilon(self) -> float:
-        if self.budget.epsilon is None:
-            raise RecipeError("budget.epsilon is missing: the noise of a schedule is computed from it")
-        return self.budget.epsilon
+        return self.target.limit("mechanism.noise_multiplier")
 
     def _settled(self) -> tuple[float, FilterRefit]:
         """Returns a level and filters that belong together: the books fix a filter's order by the first event."""
         level = self.priced("rdp")
         for _ in range(8):
-            filters = [filter_for(self._epsilon, self.budget.delta, x.event(level), x.adjacency) for x in self.lines]
-            rule = FilterRefit(tuple(zip(self.lines, filters, strict=True)))
+            filters = [filter_for(self._epsilon, self.target.delta, x.event(level), x.adjacency) for x in self.releases]
+            rule = FilterRefit(tuple(zip(self.releases, filters, strict=True)))
             found = self.given or rule.level((), self.shape) or level
             if math.isclose(found, level, rel_tol=1e-9):
                 break

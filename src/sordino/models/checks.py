@@ -100,4 +100,8 @@ def _forward(module: nn.Module, x: Tensor) -> Tensor:
 
 
 def _close(left: Tensor, right: Tensor) -> bool:
-    return left.shape == right.shape and torch.allclose(left, right, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True)
+    """Returns whether two answers are the same up to rounding, which grows with the size of the answers."""
+    if left.shape != right.shape:
+        return False
+    size = max(1.0, float(right.nan_to_num(0.0, 0.0, 0.0).abs().max()))
+    return torch.allclose(left / size, right / size, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True)

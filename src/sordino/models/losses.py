@@ -11,6 +11,7 @@ from torch.nn import functional
 from sordino.errors import ModelError
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+"""Losses of single examples: `(outputs [n, …], targets [n, …]) → [n]`."""
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -24,7 +25,8 @@ def hinge(outputs: Tensor, targets: Tensor) -> Tensor:
     For two classes this is the usual hinge loss of the difference of the two scores.
 
     **Reference**: Crammer, Singer (2001), "On the Algorithmic Implementation of Multiclass Kernel-based Vector
-    Machines". The geometric paper's §V-C has a term λ/2·‖w‖² beside it, whose λ it does not state; ours has none.
+    Machines". The geometric paper's §V-C has a term λ/2·‖w‖² beside it, whose λ it does not state: that is
+    `train.weight_decay`, 0 by default.
     """
     right = outputs.gather(1, targets[:, None]).squeeze(1)
     wrong = outputs.scatter(1, targets[:, None], -torch.inf).amax(1)

@@ -10,19 +10,19 @@ from torch import nn
 
 from sordino.errors import ModelError
 
-Shape = tuple[int, ...]
-Layers = Callable[[Shape, int, Sequence[int], str], list[nn.Module]]
+InputShape = tuple[int, ...]
+Layers = Callable[[InputShape, int, Sequence[int], str], list[nn.Module]]
 """(shape of a record, outputs, hidden widths, activation) → layers; only `mlp` heeds the last two."""
 
 _ACTIVATIONS: dict[str, type[nn.Module] | None] = {"relu": nn.ReLU, "tanh": nn.Tanh, "linear": None}
 
 
-def linear(shape: Shape, outputs: int, hidden: Sequence[int], activation: str) -> list[nn.Module]:
+def linear(shape: InputShape, outputs: int, hidden: Sequence[int], activation: str) -> list[nn.Module]:
     """Returns one layer of scores."""
     return [nn.Flatten(), nn.Linear(_size(shape), outputs)]
 
 
-def mlp(shape: Shape, outputs: int, hidden: Sequence[int], activation: str) -> list[nn.Module]:
+def mlp(shape: InputShape, outputs: int, hidden: Sequence[int], activation: str) -> list[nn.Module]:
     """Returns fully connected layers of the hidden widths, with an activation between them."""
     if activation not in _ACTIVATIONS:
         raise ModelError(f"model.activation is {activation!r}: use one of {', '.join(_ACTIVATIONS)}.")
@@ -35,7 +35,7 @@ def mlp(shape: Shape, outputs: int, hidden: Sequence[int], activation: str) -> l
     return layers[:-1] if between else layers
 
 
-def mlp_yuan(shape: Shape, outputs: int, hidden: Sequence[int], activation: str) -> list[nn.Module]:
+def mlp_yuan(shape: InputShape, outputs: int, hidden: Sequence[int], activation: str) -> list[nn.Module]:
     """Returns one hidden layer of 32 units without an activation (geometric paper, §V-B)."""
     return mlp(shape, outputs, (32,), "linear")
 
@@ -43,7 +43,7 @@ def mlp_yuan(shape: Shape, outputs: int, hidden: Sequence[int], activation: str)
 def convolutional(convolutions: Callable[[int], list[nn.Module]], dense: Sequence[int]) -> Layers:
     """Returns the layers of a network: convolutions for so many channels, then ReLU layers of the widths in `dense`."""
 
-    def layers(shape: Shape, outputs: int, hidden: Sequence[int], activation: str) -> list[nn.Module]:
+    def layers(shape: InputShape, outputs: int, hidden: Sequence[int], activation: str) -> list[nn.Module]:
         if len(shape) != 3:
             raise ModelError(f"model.name asks for images [channels, height, width], but a record is {shape}: use mlp.")
         front = convolutions(shape[0])
@@ -80,5 +80,5 @@ def doubled(channels: int) -> list[nn.Module]:
     return layers
 
 
-def _size(shape: Shape) -> int:
+def _size(shape: InputShape) -> int:
     return torch.Size(shape).numel()

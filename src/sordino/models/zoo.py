@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from sordino.errors import ModelError
-from sordino.models.networks import Layers, Shape, convolutional, doubled, linear, mlp, mlp_yuan, pooled, tfp
+from sordino.models.networks import InputShape, Layers, convolutional, doubled, linear, mlp, mlp_yuan, pooled, tfp
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,13 @@ class Blueprint:
     preferred_loss: str = "cross_entropy"
     zero_start: bool = False
     """Convex models start at zero, which favours no class; the others at PyTorch's own random weights."""
+    start_norm: float | None = None
+    """If set, the random weights are scaled together to this L2 norm."""
 
 
 def build(
     name: str,
-    input_shape: Shape,
+    input_shape: InputShape,
     classes: int,
     *,
     seed: int = 0,
@@ -58,6 +60,11 @@ def build(
     if blueprint.zero_start:
         for parameter in model.parameters():
             nn.init.zeros_(parameter)
+    if blueprint.start_norm is not None:
+        with torch.no_grad():
+            factor = blueprint.start_norm / float(torch.nn.utils.parameters_to_vector(model.parameters()).norm())
+            for parameter in model.parameters():
+                parameter.mul_(factor)
     vars(model)["preferred_loss"] = blueprint.preferred_loss
     return model
 
@@ -101,6 +108,17 @@ _ALL = (
         "geometric paper: 2 convolutions 5 × 5, 3 dense layers; sizes ours (LeNet: 6 and 16 channels, pooling, 120 and "
         "84 units)",
         convolutional(pooled(6, 16), (120, 84)),
+    ),
+    Blueprint(
+        "cnn_yuan_inside",
+        "cnn_yuan with its starting weights scaled to norm 4, so that they begin inside the paper's C = 5",
+        convolutional(pooled(6, 16), (120, 84)),
+        start_norm=4.0,
+    ),
+    Blueprint(
+        "cnn_yuan_small",
+        "geometric paper's layers at sizes whose own start is inside C = 5 (2 and 4 channels, 16 and 12 units)",
+        convolutional(pooled(2, 4), (16, 12)),
     ),
 )
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from sordino.data.federation import Federation
+from sordino.data.federation import ClientData
 from sordino.events import DpEvent, GaussianDpEvent, Guarantee, Unbounded
-from sordino.mechanism import Knobs, Prices, Turn
 from sordino.opening.wasserstein import Metric, distances, scores
-from sordino.types import FloatArray, IntArray
-
-CHUNK = 1 << 16
-"""Clients whose labels are counted at once."""
+from sordino.random.on_grid import noisy_counts
+from sordino.stages import Prices
+from sordino.terms import Turn
+from sordino.types import FloatArray
 
 EXACT = "label histograms are used without noise: who is asked depends on private labels"
 
@@ -25,7 +25,8 @@ class LabelHistograms:
 
     **Formal guarantees**: unit record, trust local, adjacency add_remove: one record moves one count by 1, so this is
     one Gaussian of `noise_multiplier` for every client, against server and outsider alike. The global distribution, the
-    distances and the scores are post-processing: they are computed from the noisy counts and from nothing else.
+    distances and the scores are post-processing: they are computed from the noisy counts and from nothing else. Counts
+    are noised as integers on a grid (`random/on_grid.py`).
     **Edge cases**: with `noise_multiplier=None` counts are exact, as printed, and the price is `Unbounded`; counts that
     noise made negative become zero, and a client whose counts all did is taken to be uniform. A client that joins the
     training late sends its histogram with the others.
@@ -43,32 +44,20 @@ class LabelHistograms:
             (Guarantee("record", "outsider", "add_remove"), event),
         )
 
-    def open(self, federation: Federation, turn: Turn) -> Knobs:
-        counts = self.counts(federation, turn)
+    def tell(self, data: ClientData, turn: Turn) -> Tensor:
+        owner = np.repeat(np.arange(len(data.clients)), data.sizes)
+        counts = np.bincount(owner * self.classes + data.y.numpy(), minlength=len(data.clients) * self.classes)
+        exact = torch.from_numpy(counts.reshape(len(data.clients), self.classes)).double()
+        if self.noise_multiplier is None:
+            return exact
+        keys = turn.randomness.keys("histograms", turn.round_, data.clients)
+        return noisy_counts(exact, self.noise_multiplier, keys)
+
+    def conclude(self, told: Tensor) -> dict[str, Tensor]:
+        counts = told.numpy()
         everybody = _shares(counts.sum(0, keepdims=True))[0]
         merit = scores(distances(_shares(counts), everybody, self.metric))
         return {"scores": torch.from_numpy(merit), "label_shares": torch.from_numpy(everybody)}
-
-    def counts(self, federation: Federation, turn: Turn) -> FloatArray:
-        """Returns what leaves the clients: one row of (noisy) label counts each."""
-        return np.concatenate(
-            [
-                self._chunk(federation, turn, np.arange(start, min(start + CHUNK, federation.population)))
-                for start in range(0, federation.population, CHUNK)
-            ]
-        )
-
-    def _chunk(self, federation: Federation, turn: Turn, clients: IntArray) -> FloatArray:
-        offsets, records = federation.partition.indices(clients)
-        owner = np.repeat(np.arange(len(clients)), np.diff(offsets))
-        labels = federation.train_y[torch.from_numpy(records)].numpy()
-        counts = np.bincount(owner * self.classes + labels, minlength=len(clients) * self.classes)
-        exact = counts.reshape(len(clients), self.classes).astype(np.float64)
-        if self.noise_multiplier is None:
-            return exact
-        noise = turn.randomness.normals("histograms", turn.round_, clients, self.classes).numpy()
-        noisy: FloatArray = exact + self.noise_multiplier * noise
-        return noisy
 
 
 def _shares(counts: FloatArray) -> FloatArray:

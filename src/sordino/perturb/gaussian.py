@@ -6,67 +6,96 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from torch import Tensor
+import torch
 
-from sordino.events import GaussianDpEvent
-from sordino.mechanism import Prices, Turn
-from sordino.perturb.price import prices
+from sordino.events import DpEvent, GaussianDpEvent
+from sordino.mechanism import ON_GRID, Perturber, needs
+from sordino.perturb.price import prices, realised, sampled
+from sordino.random.on_grid import noisy_rows, noisy_sums
 from sordino.random.streams import SERVER
-from sordino.stages import Bounded, Released, Shielded, Summed
+from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed, none_of
+from sordino.terms import Knobs, Turn
 from sordino.types import Adjacency, IntArray, Unit
 
 SERVER_ID: IntArray = np.array([SERVER])
 
 
 @dataclass(frozen=True)
-class LocalGaussian:
-    """Every client adds N(0, (noise_multiplier · clip_norm)²) to its own message.
+class LocalGaussian(Perturber):
+    """Every client adds N(0, (noise_multiplier · norm of its bound)²) to its own message, on a grid.
 
-    **Formal guarantees**: unit client, trust local. The message is private by itself: sensitivity clip_norm under
-    `zero_out`, 2·clip_norm under `replace`; a participation costs one Gaussian of that multiplier.
+    **Formal guarantees**: unit client, trust local. The message is private by itself: sensitivity `norm` under
+    `zero_out`, twice that under `replace`; a participation costs one Gaussian of that multiplier. Row and noise are
+    integers times a power of two (`random/on_grid.py`), so low bits tell no more; that the message is then written
+    in single precision is post-processing.
     **Edge cases**: noise is keyed by (round, client): never shared, never reused.
     """
 
     unit: Unit = "client"
     adjacency: Adjacency = "zero_out"
+    least: int = 1
+    """Fewest messages that every sum holds, whose noise all hides each of them from an outsider."""
 
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
-        stddev = turn.knob("noise_multiplier") * turn.knob("clip_norm")
-        noise = turn.randomness.normals("shield", turn.round_, bounded.clients, bounded.rows.shape[1])
-        return Shielded(bounded.clients, bounded.rows + noise.mul_(stddev), bounded.weights)
+    @property
+    def arithmetic(self) -> str:
+        return ON_GRID
 
-    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
-        return None
+    def refuses(self, bound: Sensitivity | None) -> str | None:
+        return needs(2, bound, "Gaussian noise", single=True)
+
+    def price(self, knobs: Knobs, round_: int = 1) -> Prices:
+        z = knobs.noise_multiplier
+        return prices(self.unit, "local", self.adjacency, z, GaussianDpEvent, least=self.least)
+
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
+        multiplier = turn.knobs.noise_multiplier
+        keys = turn.randomness.keys("shield", turn.round_, bounded.clients)
+        noisy = noisy_rows if bounded.stated.rowwise else noisy_sums
+        rows = noisy(bounded.rows, bounded.norm, multiplier, keys)
+        stated = torch.full((len(rows),), multiplier**2, dtype=torch.float64)
+        return Sent(Shielded(bounded.clients, rows, bounded.weights, stated, bounded.sensitivity))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
-        each = turn.knob("noise_multiplier") * turn.knob("clip_norm")
-        return Released(summed.total / summed.weight, each * math.sqrt(len(summed.survivors)) / summed.weight)
-
-    def price(self, turn: Turn) -> Prices:
-        return prices(self.unit, "local", self.adjacency, turn.knob("noise_multiplier"), GaussianDpEvent)
+        stddev = math.sqrt(summed.squared_multiplier) * summed.norm / summed.weight
+        return Released(summed.mean(turn.weights.dtype), stddev, realised(self, turn, summed.least_squared_multiplier))
 
 
 @dataclass(frozen=True)
-class CentralGaussian:
-    """A trusted server adds N(0, (noise_multiplier · clip_norm)²) to the sum.
+class CentralGaussian(Perturber):
+    """A trusted server adds N(0, (noise_multiplier · norm of the bound)²) to the sum, on a grid.
 
-    **Formal guarantees**: trust central. The sum moves by at most clip_norm when one unit comes or goes, and the
-    denominator is a public constant. The server itself sees everything, and its price says so.
+    **Formal guarantees**: trust central. The sum moves by at most `norm` when one unit comes or goes, and the
+    denominator is a public constant. Where rows are sums over secret Poisson batches of records, `sampling_rate`
+    amplifies. The server itself sees everything, and its price says so. The sum is rounded to a grid, one unit moves
+    the rounded sum by at most 10⁻⁵ more than the unrounded one, and noise is scaled by that larger bound: the
+    multiplier that is charged is the one that is there (`random/on_grid.py`, also for what is assumed of float sums).
     """
 
     unit: Unit = "client"
     adjacency: Adjacency = "zero_out"
+    sampling_rate: float = 1.0
+    """Probability that a record is in a round's batch (record unit)."""
 
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
-        return Shielded(bounded.clients, bounded.rows, bounded.weights)
+    @property
+    def arithmetic(self) -> str:
+        return ON_GRID
 
-    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
-        return None
+    def refuses(self, bound: Sensitivity | None) -> str | None:
+        return needs(2, bound, "Gaussian noise")
+
+    def price(self, knobs: Knobs, round_: int = 1) -> Prices:
+        return prices(self.unit, "central", self.adjacency, knobs.noise_multiplier, self._event)
+
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
+        stated = none_of(bounded.clients)
+        return Sent(Shielded(bounded.clients, bounded.rows, bounded.weights, stated, bounded.sensitivity))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
-        stddev = turn.knob("noise_multiplier") * turn.knob("clip_norm")
-        noise = turn.randomness.normals("release", turn.round_, SERVER_ID, len(summed.total))[0]
-        return Released((summed.total + noise.mul_(stddev)) / summed.weight, stddev / summed.weight)
+        multiplier = turn.knobs.noise_multiplier
+        keys = turn.randomness.keys("release", turn.round_, SERVER_ID)
+        mean = noisy_sums(summed.total[None], summed.norm, multiplier, keys)[0] / summed.weight
+        stddev = multiplier * summed.norm / summed.weight
+        return Released(mean.to(turn.weights.dtype), stddev, realised(self, turn, multiplier**2))
 
-    def price(self, turn: Turn) -> Prices:
-        return prices(self.unit, "central", self.adjacency, turn.knob("noise_multiplier"), GaussianDpEvent)
+    def _event(self, noise_multiplier: float) -> DpEvent:
+        return sampled(GaussianDpEvent(noise_multiplier), self.sampling_rate)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
@@ -12,12 +14,18 @@ from torch import Tensor
 
 from sordino.errors import RecipeError
 from sordino.events import DpEvent, Skellam
-from sordino.mechanism import Prices, Turn
-from sordino.perturb.price import prices, sampled
+from sordino.mechanism import INTEGERS, Perturber, needs
+from sordino.perturb.price import prices, realised, sampled
 from sordino.perturb.shares import admissible
-from sordino.perturb.skellam import Noise, SkellamShares, random_bits
-from sordino.stages import Bounded, Released, Shielded, Summed
-from sordino.types import Adjacency, FloatArray, IntArray, Unit
+from sordino.perturb.skellam import SkellamNoise, SkellamShares, random_bits, skellam, skellam_rows
+from sordino.random.keystream import streams_of, uniform_rows
+from sordino.random.streams import SERVER
+from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sensitivity, Sent, Shielded, Summed
+from sordino.terms import Knobs, Survivors, Terms, Turn
+from sordino.types import Adjacency, FloatArray, IntArray, Unit, whole_part
+
+_BLOCK = 1 << 18
+"""Entries that are rounded at once."""
 
 
 class Rounding(Protocol):
@@ -31,8 +39,8 @@ class Rounding(Protocol):
     def scale(self) -> float:
         """How many integers lie between 0 and 1."""
 
-    def round_row(self, row: FloatArray, generator: np.random.Generator) -> IntArray:
-        """Returns one client's row, scaled and rounded at random."""
+    def round_rows(self, rows: FloatArray, draw: Callable[[IntArray, int], FloatArray]) -> IntArray:
+        """Returns clients' rows, scaled and rounded at random (by uniform numbers for rows, in an attempt)."""
 
     def event(self, variance: float, adjacency: Adjacency = "zero_out") -> Skellam:
         """Returns what a sum with Skellam noise of this variance (in integers) does."""
@@ -42,17 +50,17 @@ class Rounding(Protocol):
 
 
 @dataclass(frozen=True)
-class IntegerShares:
+class IntegerShares(Perturber):
     """Rows rounded to integers plus Skellam shares for the worst admissible cohort, split to exactly the target later.
 
-    The target on the sum is Skellam of variance (noise_multiplier · clip_norm · scale)², whoever drops out.
+    The target on the sum is Skellam of variance (noise_multiplier · norm · scale)², whoever drops out.
 
     **Formal guarantees**: trust distributed. What one unit changes is that of the *rounded* vector, which `rounding`
     states; noise is integer and exact; what survivors reveal is independent of what stays (`skellam.SkellamShares`),
     so the sum carries exactly the target, and more if a client vanishes before it reveals. The price is the Skellam
     event of that variance. All but a share `corrupt` of a cohort are assumed to be honest and add their shares.
     **Edge cases**: rounding, noise and splitting draw from streams of their own, keyed by (round, client); a clip norm
-    above the one that integers were laid out for is refused.
+    other than the one that integers were laid out for is refused.
     **Reference**: Agarwal, Kairouz, Liu (2021), "The Skellam Mechanism for Differentially Private Federated Learning".
     """
 
@@ -64,60 +72,84 @@ class IntegerShares:
     corrupt: float = 0.0
     """Share of a cohort that may work with the server: its noise is not counted on."""
 
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
-        shares, rows, kept = self._shares(turn), [], []
-        for client, row in zip(bounded.clients.tolist(), bounded.rows.double().numpy(), strict=True):
-            noise = shares.draw(len(row), random_bits(turn.randomness, "shield", turn.round_, client))
-            generator = turn.randomness.generator("round", turn.round_, client)
-            rows.append(self.rounding.round_row(row, generator) + noise.values)
-            kept.append(np.stack([noise.plus, noise.minus]))
-        width = bounded.rows.shape[1]
-        values = np.stack(rows) if rows else np.empty((0, width), np.int64)
-        counts = torch.from_numpy(np.stack(kept)) if kept and self.tolerance > 0 else None
-        return Shielded(bounded.clients, torch.from_numpy(values), bounded.weights, kept=counts)
+    @property
+    def arithmetic(self) -> str:
+        return INTEGERS
 
-    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
-        shares = self._shares(turn)
-        if message.kept is None or len(survivors) == shares.smallest_cohort:
+    def refuses(self, bound: Sensitivity | None) -> str | None:
+        return needs(2, bound, "Skellam noise")
+
+    def price(self, knobs: Knobs, round_: int = 1) -> Prices:
+        aborts = self.tolerance > 0
+        return prices(self.unit, "distributed", self.adjacency, knobs.noise_multiplier, self._event, aborts)
+
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
+        shares, (clients, width) = self._shares(turn.terms, bounded.norm), bounded.rows.shape
+        keys, dither = (turn.randomness.keys(purpose, turn.round_, bounded.clients) for purpose in ("shield", "round"))
+        noise, values = skellam_rows(shares.share_variance(), width, keys), np.empty((clients, width), np.int64)
+        uniforms, high = streams_of(dither), max(1, _BLOCK // max(1, width))
+        for first in range(0, clients, high):
+            part = slice(first, first + high)
+            rows = bounded.rows[part].double().numpy()
+            values[part] = self.rounding.round_rows(rows, uniform_rows(uniforms, width, first))
+        values += noise[:, 0]
+        values -= noise[:, 1]
+        stated = self._stated(shares.share_variance(), bounded.norm, clients)
+        message = Shielded(bounded.clients, torch.from_numpy(values), bounded.weights, stated, bounded.sensitivity)
+        if not clients or self.tolerance == 0:
+            return Sent(message)
+        return Sent(message, Kept(bounded.clients, torch.from_numpy(noise), bounded.weights, bounded.norm))
+
+    def reveal(self, kept: Kept, survivors: Survivors, turn: Turn) -> Revealed | None:
+        shares, left = self._shares(turn.terms, kept.norm), len(survivors.clients)
+        if left <= shares.smallest_cohort:  # fewer than that abort the round: nothing is subtracted either
             return None
         revealed = [
-            shares.removable(
-                Noise(plus, minus), len(survivors), random_bits(turn.randomness, "thin", turn.round_, client)
-            )
-            for client, (plus, minus) in zip(message.clients.tolist(), message.kept.numpy(), strict=True)
+            shares.removable(SkellamNoise(plus, minus), left, random_bits(turn.randomness, "thin", turn.round_, client))
+            for client, (plus, minus) in zip(kept.clients.tolist(), kept.noise.numpy(), strict=True)
         ]
-        return torch.from_numpy(np.stack(revealed)) if revealed else None
+        gone = self._stated(shares.share_variance() - shares.share_variance(left), kept.norm, len(revealed))
+        return Revealed(kept.clients, torch.from_numpy(np.stack(revealed)), gone)
 
     def release(self, summed: Summed, turn: Turn) -> Released:
+        summed = self._completed(summed, turn)
         mean = summed.total.double() / (self.rounding.scale * summed.weight)
-        stddev = turn.knob("noise_multiplier") * turn.knob("clip_norm") / summed.weight
-        return Released(mean.to(turn.weights.dtype), stddev)
+        stddev = math.sqrt(max(0.0, summed.squared_multiplier)) * summed.norm / summed.weight
+        honest = summed.squared_multiplier * self._honest(len(summed.survivors), len(turn.cohort))
+        return Released(mean.to(turn.weights.dtype), stddev, realised(self, turn, honest))
 
-    def price(self, turn: Turn) -> Prices:
-        return self.prices(turn.knob("noise_multiplier"))
-
-    def prices(self, noise_multiplier: float) -> Prices:
-        """Returns the price for a noise multiplier: what calibration asks for."""
-
+    def _event(self, noise_multiplier: float) -> DpEvent:
         unit = self.rounding.clip_norm * self.rounding.scale
+        return sampled(self.rounding.event((noise_multiplier * unit) ** 2), self.sampling_rate)
 
-        def event(z: float) -> DpEvent:
-            return sampled(self.rounding.event((z * unit) ** 2), self.sampling_rate)
+    def _stated(self, variance: Fraction, norm: float, clients: int) -> Tensor:
+        """Returns a share's variance in integers as squared multipliers of the bound."""
+        return torch.full((clients,), float(variance) / (norm * self.rounding.scale) ** 2, dtype=torch.float64)
 
-        return prices(self.unit, "distributed", self.adjacency, noise_multiplier, event)
+    def _honest(self, survivors: int, cohort: int) -> float:
+        """Returns the share of the noise in a sum that does not come from colluders."""
+        return (survivors - whole_part(self.corrupt, cohort)) / survivors if survivors else 1.0
 
-    def modulus_bits(self, turn: Turn) -> int:
-        """Returns the bits with which the sum of a turn's cohort does not wrap, even if nobody reveals anything."""
-        drawn = len(turn.cohort) * float(self._shares(turn).share_variance())
-        return self.rounding.modulus_bits(len(turn.cohort), drawn)
+    def _completed(self, summed: Summed, turn: Turn) -> Summed:
+        """Returns the sum; that of an empty cohort with noise from the server (see `GaussianShares`)."""
+        if not summed.empty:
+            return summed
+        squared = turn.knobs.noise_multiplier**2
+        variance = squared * (summed.norm * self.rounding.scale) ** 2
+        noise = skellam(variance, len(summed.total), random_bits(turn.randomness, "release", turn.round_, SERVER))
+        return replace(summed, total=torch.from_numpy(noise.values), squared_multiplier=squared)
 
-    def _shares(self, turn: Turn) -> SkellamShares:
-        clip_norm = turn.knob("clip_norm")
-        if clip_norm > self.rounding.clip_norm * (1 + 1e-9):
+    def modulus_bits(self, terms: Terms) -> int:
+        """Returns the bits with which the sum of a cohort does not wrap, even if nobody reveals anything."""
+        drawn = len(terms.cohort) * float(self._shares(terms, terms.knobs.clip_norm).share_variance())
+        return self.rounding.modulus_bits(len(terms.cohort), drawn)
+
+    def _shares(self, terms: Terms, norm: float) -> SkellamShares:
+        if not math.isclose(norm, self.rounding.clip_norm, rel_tol=1e-9):
             raise RecipeError(
-                f"clip_norm is {clip_norm:g} and integers were laid out for {self.rounding.clip_norm:g}: "
-                "a secure sum needs a clip norm that does not grow"
+                f"clip_norm is {norm:g} and integers were laid out for {self.rounding.clip_norm:g}: "
+                "a secure sum needs a clip norm that stays as it is"
             )
-        stddev = turn.knob("noise_multiplier") * clip_norm * self.rounding.scale
-        colluders = math.floor(self.corrupt * len(turn.cohort))
-        return SkellamShares(stddev**2, admissible(len(turn.cohort), self.tolerance), colluders)
+        stddev = terms.knobs.noise_multiplier * norm * self.rounding.scale
+        colluders = whole_part(self.corrupt, len(terms.cohort))
+        return SkellamShares(stddev**2, admissible(len(terms.cohort), self.tolerance), colluders)

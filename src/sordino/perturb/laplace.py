@@ -5,44 +5,49 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from sordino.events import LaplaceDpEvent
-from sordino.mechanism import Prices, Turn
-from sordino.perturb.price import prices
-from sordino.stages import Bounded, Released, Shielded, Summed
-from sordino.types import Adjacency, IntArray, Unit
+from sordino.mechanism import ON_GRID, Perturber, needs
+from sordino.perturb.price import prices, realised
+from sordino.random.on_grid import noisy_rows, noisy_sums
+from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed
+from sordino.terms import Knobs, Turn
+from sordino.types import Adjacency, Unit
 
 
 @dataclass(frozen=True)
-class LocalLaplace:
-    """Every client adds Laplace noise of scale noise_multiplier · clip_norm to each coordinate; clip_norm is in L1.
+class LocalLaplace(Perturber):
+    """Every client adds Laplace noise of scale noise_multiplier · norm of its bound to each coordinate, on a grid.
 
-    **Formal guarantees**: unit client, trust local; L1 sensitivity clip_norm under `zero_out`, twice that under
+    **Formal guarantees**: unit client, trust local; L1 sensitivity `norm` under `zero_out`, twice that under
     `replace`. A shift a of L1 norm Δ over several coordinates is reached by moving one coordinate at a time; the
     trade-off functions of such steps compose as in group privacy, and for a log-concave location family that bound is
-    the one-dimensional shift by Δ itself. So the one-dimensional Laplace event prices the vector.
+    the one-dimensional shift by Δ itself. So the one-dimensional Laplace event prices the vector. Row and noise are
+    integers times a power of two, and the integers keep the L1 bound (`random/on_grid.py`).
     """
 
     unit: Unit = "client"
     adjacency: Adjacency = "zero_out"
 
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
-        scale = turn.knob("noise_multiplier") * turn.knob("clip_norm")
-        width = bounded.rows.shape[1]
-        noise = np.stack(
-            [turn.randomness.generator("shield", turn.round_, int(c)).laplace(0, scale, width) for c in bounded.clients]
-        )
-        return Shielded(bounded.clients, bounded.rows + torch.from_numpy(noise).float(), bounded.weights)
+    @property
+    def arithmetic(self) -> str:
+        return ON_GRID
 
-    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
-        return None
+    def refuses(self, bound: Sensitivity | None) -> str | None:
+        return needs(1, bound, "Laplace noise", single=True)
+
+    def price(self, knobs: Knobs, round_: int = 1) -> Prices:
+        return prices(self.unit, "local", self.adjacency, knobs.noise_multiplier, LaplaceDpEvent)
+
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
+        multiplier = turn.knobs.noise_multiplier
+        keys = turn.randomness.keys("shield", turn.round_, bounded.clients)
+        noisy = noisy_rows if bounded.stated.rowwise else noisy_sums
+        rows = noisy(bounded.rows, bounded.norm, multiplier, keys, 1)
+        stated = torch.full((len(rows),), multiplier**2, dtype=torch.float64)
+        return Sent(Shielded(bounded.clients, rows, bounded.weights, stated, bounded.sensitivity))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
-        each = math.sqrt(2) * turn.knob("noise_multiplier") * turn.knob("clip_norm")
-        return Released(summed.total / summed.weight, each * math.sqrt(len(summed.survivors)) / summed.weight)
-
-    def price(self, turn: Turn) -> Prices:
-        return prices(self.unit, "local", self.adjacency, turn.knob("noise_multiplier"), LaplaceDpEvent)
+        stddev = math.sqrt(2 * summed.squared_multiplier) * summed.norm / summed.weight
+        return Released(summed.mean(turn.weights.dtype), stddev, realised(self, turn, summed.least_squared_multiplier))

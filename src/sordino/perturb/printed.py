@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from sordino.errors import ProtocolError
-from sordino.events import GaussianDpEvent, Guarantee, Unbounded
-from sordino.mechanism import Prices, Turn
-from sordino.stages import Bounded, Released, Shielded, Summed
+from sordino.events import DpEvent, GaussianDpEvent, Guarantee, Unbounded
+from sordino.mechanism import Perturber, needs
+from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sensitivity, Sent, Shielded, Summed
+from sordino.terms import Knobs, Survivors, Turn
 from sordino.types import IntArray
 
 Form = Literal["uncalibrated", "plain", "extended"]
@@ -25,8 +26,8 @@ MOVING = (
 
 
 @dataclass(frozen=True, eq=False)
-class PrintedShares:
-    """First noise e_i ~ N(0, v·w_i/n), then e′_i = −e_i + N(0, v·w_i/n′), sent in the clear; v = (2·clip_norm·z)².
+class PrintedShares(Perturber):
+    """First noise e_i ~ N(0, v·w_i/n), then e′_i = −e_i + N(0, v·w_i/n′), sent in the clear; v = (2·norm·z)².
 
     n is the cohort's weight (`plain`) or the least admissible weight n_0 (`extended`); n′ is the survivors'.
 
@@ -48,33 +49,52 @@ class PrintedShares:
     """n_0, the least weight that a round accepts (extended)."""
     tolerance: float = 0.0
     """Share of a cohort's weight that may vanish (uncalibrated, plain)."""
+    proves_nothing: str | None = None
+    """Why not even the promise for public weights holds, if it does not."""
 
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
-        first = self._first(turn)
+    def refuses(self, bound: Sensitivity | None) -> str | None:
+        return needs(2, bound, "Gaussian noise")
+
+    def price(self, knobs: Knobs, round_: int = 1) -> Prices:
+        alive = 1 - self.tolerance
+        server = {"uncalibrated": alive, "plain": alive / (1 + alive), "extended": 0.5}[self.form]
+        outsider = 1.0 if self.form == "extended" else alive
+
+        def gaussian(kept: float) -> DpEvent:
+            if self.proves_nothing is not None:
+                return Unbounded(self.proves_nothing)
+            return GaussianDpEvent(2 * knobs.noise_multiplier * math.sqrt(kept))
+
+        return (
+            (Guarantee("client", "server", "zero_out"), gaussian(server)),
+            (Guarantee("client", "outsider", "zero_out"), gaussian(outsider)),
+            (Guarantee("client", "outsider", "add_remove"), Unbounded(MOVING)),
+        )
+
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
+        first, multiplier = self._first(turn), 2 * turn.knobs.noise_multiplier
         if self.form == "extended":
             self._require(self._weight(turn.cohort), turn)
         noise = turn.randomness.normals("shield", turn.round_, bounded.clients, bounded.rows.shape[1])
-        noise *= self._stddev(turn) * (bounded.weights / first).sqrt()[:, None]
-        return Shielded(bounded.clients, bounded.rows + noise, bounded.weights, kept=noise)
+        noise *= multiplier * bounded.norm * (bounded.weights / first).sqrt()[:, None]
+        stated = multiplier**2 * bounded.weights.double() / first
+        rows = bounded.rows + noise
+        message = Shielded(bounded.clients, rows, bounded.weights, stated, bounded.sensitivity)
+        return Sent(message, Kept(bounded.clients, noise, bounded.weights, bounded.norm))
 
-    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
-        left = self._weight(survivors)
+    def reveal(self, kept: Kept, survivors: Survivors, turn: Turn) -> Revealed | None:
+        left, multiplier = self._weight(survivors.clients), 2 * turn.knobs.noise_multiplier
         self._require(left, turn)
-        if self.form == "uncalibrated" or message.kept is None:
+        if self.form == "uncalibrated":
             return None
-        fresh = turn.randomness.normals("calibrate", turn.round_, message.clients, message.kept.shape[1])
-        return message.kept - fresh * self._stddev(turn) * (message.weights / left).sqrt()[:, None]
+        fresh = turn.randomness.normals("calibrate", turn.round_, kept.clients, kept.noise.shape[1])
+        rows = kept.noise - fresh * multiplier * kept.norm * (kept.weights / left).sqrt()[:, None]
+        return Revealed(kept.clients, rows, multiplier**2 * kept.weights.double() * (1 / self._first(turn) - 1 / left))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
-        left = self._weight(summed.survivors)
-        shrink = math.sqrt(left / self._first(turn)) if self.form == "uncalibrated" else 1.0
-        return Released(summed.total / summed.weight, shrink * self._stddev(turn) / summed.weight)
-
-    def price(self, turn: Turn) -> Prices:
-        return printed_prices(turn.knob("noise_multiplier"), self.form, self.tolerance)
-
-    def _stddev(self, turn: Turn) -> float:
-        return 2 * turn.knob("clip_norm") * turn.knob("noise_multiplier")
+        stddev = math.sqrt(max(0.0, summed.squared_multiplier)) * summed.norm / summed.weight
+        # what is in the sum is at least what is priced, for every number of survivors that a round accepts
+        return Released(summed.mean(turn.weights.dtype), stddev, self.price(turn.knobs))
 
     def _weight(self, clients: IntArray) -> float:
         return float(self.weights[torch.from_numpy(clients)].sum(dtype=torch.float64))
@@ -89,19 +109,3 @@ class PrintedShares:
                 f"clients of weight {weight:g} are left in the round and {least:g} is needed: "
                 "raise aggregate.tolerance, or ask more clients"
             )
-
-
-def printed_prices(noise_multiplier: float, form: Form, tolerance: float) -> Prices:
-    """Returns what one release costs, for the fewest survivors that a round accepts."""
-    alive = 1 - tolerance
-    server = {"uncalibrated": alive, "plain": alive / (1 + alive), "extended": 0.5}[form]
-    outsider = 1.0 if form == "extended" else alive
-
-    def gaussian(kept: float) -> GaussianDpEvent:
-        return GaussianDpEvent(2 * noise_multiplier * math.sqrt(kept))
-
-    return (
-        (Guarantee("client", "server", "zero_out"), gaussian(server)),
-        (Guarantee("client", "outsider", "zero_out"), gaussian(outsider)),
-        (Guarantee("client", "outsider", "add_remove"), Unbounded(MOVING)),
-    )

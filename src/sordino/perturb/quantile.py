@@ -5,44 +5,57 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from sordino.events import GaussianDpEvent
-from sordino.mechanism import Prices, Turn
+from sordino.mechanism import ON_GRID, Perturber, needs
 from sordino.perturb.gaussian import SERVER_ID
-from sordino.perturb.price import prices
-from sordino.stages import Bounded, Released, Shielded, Summed
-from sordino.types import IntArray
+from sordino.perturb.price import prices, realised
+from sordino.random.on_grid import noisy_counts, noisy_sums
+from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed, none_of
+from sordino.terms import Knobs, Turn
+
+UNCLIPPED = "unclipped"
+"""The side column that counts clients whose update was not clipped."""
 
 
 @dataclass(frozen=True)
-class QuantileGaussian:
-    """Releases (Σ u, Σ (b − ½)), b = "not clipped", with noise z_Δ·clip_norm on the first and σ_b on the second.
+class QuantileGaussian(Perturber):
+    """Releases (Σ u, Σ (b − ½)), b = "not clipped", with noise z_Δ·norm on the first and σ_b on the second.
 
     **Formal guarantees**: unit client, trust central, zero_out / add_remove. One client moves the pair by
-    (clip_norm, ½), so with z_Δ = (z⁻² − (2σ_b)⁻²)^(−½) the joint release is one Gaussian of multiplier z =
-    `noise_multiplier`: the quantile's cost is inside the price. Noise uses the clip norm that was applied this round,
-    not the next one.
-    **Edge cases**: 2σ_b must exceed z; a row that was not finite counts as clipped.
+    (norm, ½), so with z_Δ = (z⁻² − (2σ_b)⁻²)^(−½) the joint release is one Gaussian of multiplier z =
+    `noise_multiplier`: the quantile's cost is inside the price. Both parts are released on grids, the sum with noise
+    for its rounded bound, and the halves of the count as they are (`random/on_grid.py`): rounding both noises is
+    post-processing of the joint Gaussian on what was rounded before. Noise uses the clip norm that was applied this
+    round, not the next one.
+    **Edge cases**: 2σ_b must exceed z; an empty cohort releases noise alone; a row that was not finite counts as
+    clipped.
     **Reference**: Andrew, Thakkar, McMahan, Ramaswamy (2021), Algorithm 1 and Theorem 1.
     """
 
     bit_stddev: float
 
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
-        bits = 0.5 - bounded.clipped.to(torch.float32).unsqueeze(1)
-        return Shielded(bounded.clients, bounded.rows, bounded.weights, side={"unclipped": bits})
+    @property
+    def arithmetic(self) -> str:
+        return ON_GRID
 
-    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
-        return None
+    def refuses(self, bound: Sensitivity | None) -> str | None:
+        return needs(2, bound, "Gaussian noise")
+
+    def price(self, knobs: Knobs, round_: int = 1) -> Prices:
+        return prices("client", "central", "zero_out", knobs.noise_multiplier, GaussianDpEvent)
+
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
+        bits, stated = 0.5 - bounded.clipped.to(torch.float32).unsqueeze(1), none_of(bounded.clients)
+        side = {UNCLIPPED: bits}
+        return Sent(Shielded(bounded.clients, bounded.rows, bounded.weights, stated, bounded.sensitivity, side))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
-        multiplier = (turn.knob("noise_multiplier") ** -2 - (2 * self.bit_stddev) ** -2) ** -0.5
-        stddev = multiplier * turn.knob("clip_norm")
-        noise = turn.randomness.normals("release", turn.round_, SERVER_ID, len(summed.total) + 1)[0]
-        mean = (summed.total + noise[:-1] * stddev) / summed.weight
-        share = (summed.side["unclipped"] + noise[-1:] * self.bit_stddev) / summed.weight + 0.5
-        return Released(mean, stddev / summed.weight, side={"unclipped": share})
-
-    def price(self, turn: Turn) -> Prices:
-        return prices("client", "central", "zero_out", turn.knob("noise_multiplier"), GaussianDpEvent)
+        multiplier = (turn.knobs.noise_multiplier**-2 - (2 * self.bit_stddev) ** -2) ** -0.5
+        keys, bit_keys = (turn.randomness.keys(p, turn.round_, SERVER_ID) for p in ("release", "release bit"))
+        noisy = noisy_sums(summed.total[None], summed.norm, multiplier, keys)[0]
+        mean = (noisy / summed.weight).to(turn.weights.dtype)
+        count = summed.side.get(UNCLIPPED, torch.zeros(1))
+        share = noisy_counts(count[None], self.bit_stddev, bit_keys)[0].to(count.dtype) / summed.weight + 0.5
+        joint, stddev = 1 / (multiplier**-2 + (2 * self.bit_stddev) ** -2), multiplier * summed.norm
+        return Released(mean, stddev / summed.weight, realised(self, turn, joint), side={UNCLIPPED: share})

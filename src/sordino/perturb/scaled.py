@@ -4,35 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from torch import Tensor
-
-from sordino.mechanism import Perturber, Prices, Turn
-from sordino.stages import Bounded, Released, Shielded, Summed
-from sordino.types import IntArray
+from sordino.mechanism import Perturber
+from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sensitivity, Sent, Summed
+from sordino.terms import Knobs, Survivors, Turn
 
 
 @dataclass(frozen=True)
-class Scaled:
+class Scaled(Perturber):
     """Lets `inner` hide contributions in units of the public `scales` s, and multiplies the released mean by s.
 
     **Formal guarantees**: those of `inner`, at its price, whatever its trust: contributions are bounded in the same
     units (`bound/scaled.py`), s is fixed by earlier releases, and multiplying by it is post-processing. In model units
-    the noise on component m has standard deviation s_m · noise_multiplier · clip_norm.
+    the noise on component m has standard deviation s_m · noise_multiplier · norm of the bound.
     **Edge cases**: messages travel in scaled units; only the mean is scaled back.
     """
 
     inner: Perturber
 
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
+    @property
+    def arithmetic(self) -> str:
+        return self.inner.arithmetic
+
+    def refuses(self, bound: Sensitivity | None) -> str | None:
+        return self.inner.refuses(bound)
+
+    def price(self, knobs: Knobs, round_: int = 1) -> Prices:
+        return self.inner.price(knobs, round_)
+
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
         return self.inner.shield(bounded, turn)
 
-    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
-        return self.inner.reveal(message, survivors, turn)
+    def reveal(self, kept: Kept, survivors: Survivors, turn: Turn) -> Revealed | None:
+        return self.inner.reveal(kept, survivors, turn)
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         released, scales = self.inner.release(summed, turn), turn.knobs["scales"]
         size = float(scales.double().square().mean().sqrt())
         return replace(released, mean=released.mean * scales.to(released.mean.dtype), stddev=released.stddev * size)
-
-    def price(self, turn: Turn) -> Prices:
-        return self.inner.price(turn)

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from sordino.events import Guarantee, Unbounded
-from sordino.mechanism import Prices, Turn
-from sordino.stages import Bounded, Released, Shielded, Summed
-from sordino.types import IntArray, Unit
+from sordino.mechanism import Perturber
+from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed, none_of
+from sordino.terms import Knobs, Turn
+from sordino.types import Unit
 
 
 @dataclass(frozen=True)
-class NoNoise:
+class NoNoise(Perturber):
     """Adds nothing and hides nothing."""
 
     unit: Unit = "client"
 
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
-        return Shielded(bounded.clients, bounded.rows, bounded.weights)
-
-    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
+    def refuses(self, bound: Sensitivity | None) -> str | None:
         return None
 
-    def release(self, summed: Summed, turn: Turn) -> Released:
-        return Released(summed.total / summed.weight, stddev=0.0)
-
-    def price(self, turn: Turn) -> Prices:
+    def price(self, knobs: Knobs, round_: int = 1) -> Prices:
         event = Unbounded("no noise is added")
         return (
             (Guarantee(self.unit, "server", "zero_out"), event),
             (Guarantee(self.unit, "outsider", "add_remove"), event),
         )
+
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
+        return Sent(Shielded(bounded.clients, bounded.rows, bounded.weights, none_of(bounded.clients)))
+
+    def release(self, summed: Summed, turn: Turn) -> Released:
+        return Released(summed.mean(turn.weights.dtype), 0.0, self.price(turn.knobs))

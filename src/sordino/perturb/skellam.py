@@ -10,16 +10,19 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.errors import RecipeError
-from sordino.random.inversion import Binomial, Bits, CountArray, Poisson, table
+from sordino.random.float_draws import More
+from sordino.random.inversion import BinomialLaw, Bits, CountArray, PoissonLaw, table
+from sordino.random.keystream import Keys, Keystreams, SharedKeystream, streams_of
 from sordino.random.streams import Randomness
 from sordino.types import IntArray
 
 _LARGEST_TABLE = 1 << 22
 _LARGEST_VARIANCE = 1 << 30
+_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True)
-class Noise:
+class SkellamNoise:
     """A Skellam vector by the two counts that made it, which its owner keeps: they can be split, it cannot."""
 
     plus: CountArray
@@ -41,22 +44,53 @@ def poisson(mean: Fraction | float, count: int, bits: Bits) -> CountArray:
     pieces = math.ceil(mean / _LARGEST_TABLE)
     total = np.zeros(count, np.int32)
     for _ in range(pieces):
-        total += table(Poisson(Fraction(mean) / pieces)).draw(count, bits)
+        total += table(PoissonLaw(Fraction(mean) / pieces)).draw(count, bits)
     return total
 
 
-def skellam(variance: Fraction | float, count: int, bits: Bits) -> Noise:
+def skellam(variance: Fraction | float, count: int, bits: Bits) -> SkellamNoise:
     """Returns Skellam noise of this variance on each of `count` coordinates.
 
     **Formal guarantees**: exactly the law (see `inversion.Table`), for the variance as it is given, to its last bit.
     **Edge cases**: variance 0 is no noise; a variance above 2^30 would overflow and is refused.
     """
+    _require_variance(variance)
+    mean = Fraction(variance) / 2
+    return SkellamNoise(poisson(mean, count, bits), poisson(mean, count, bits))
+
+
+def skellam_rows(variance: Fraction | float, width: int, keys: Keys) -> CountArray:
+    """Returns the two counts of Skellam noise for several clients, int32 `[clients, 2, width]`, each from its own key.
+
+    **Formal guarantees**: those of `skellam`; company, order and chunking of the clients change no draw.
+    """
+    _require_variance(variance)
+    streams, even = streams_of(keys), width + width % 2
+    mean, counts = Fraction(variance) / 2, np.zeros((len(streams), 2, width), np.int32)
+    pieces, high = math.ceil(mean / _LARGEST_TABLE), max(1, _BLOCK // max(1, even))
+    for first in range(0, len(streams), high):
+        rows = np.arange(first, min(first + high, len(streams)))
+        for turn in range(2 * pieces):
+            law = table(PoissonLaw(mean / pieces))
+            for start in range(0, even, _BLOCK):
+                words = np.empty((len(rows), min(_BLOCK, even - start)), np.uint64)
+                place = turn * even + start
+                streams.fill(words, rows, place)
+                into = counts[rows[0] : rows[-1] + 1, turn % 2, start : start + words.shape[1]]
+                into += law.invert(words[:, : into.shape[1]], _further(streams, first, place))
+    return counts
+
+
+def _further(streams: Keystreams | SharedKeystream, first: int, place: int) -> More:
+    return lambda row, column, step: streams.further(first + row, place + column, step)
+
+
+def _require_variance(variance: Fraction | float) -> None:
     if not 0 <= variance <= _LARGEST_VARIANCE:
         raise RecipeError(
-            f"a Skellam variance of {float(variance):g} is outside [0, 2^30]: choose a coarser grid scale"
+            f"a Skellam variance of {float(variance):g} is outside [0, 2^30]: raise aggregate.rounding, or set "
+            "aggregate.kind to plain"
         )
-    mean = Fraction(variance) / 2
-    return Noise(poisson(mean, count, bits), poisson(mean, count, bits))
 
 
 def binomial(counts: CountArray, chance: Fraction, bits: Bits) -> CountArray:
@@ -71,13 +105,13 @@ def binomial(counts: CountArray, chance: Fraction, bits: Bits) -> CountArray:
         return kept
     for j in range(int(counts.max(initial=0)).bit_length()):
         (has,) = np.nonzero(counts >> j & 1)
-        kept[has] += table(Binomial(1 << j, chance)).draw(len(has), bits)
+        kept[has] += table(BinomialLaw(1 << j, chance)).draw(len(has), bits)
     return kept
 
 
 @dataclass(frozen=True)
 class SkellamShares:
-    """Noise shares that sum to exactly `variance` over the survivors, however many of them there are.
+    """SkellamNoise shares that sum to exactly `variance` over the survivors, however many of them there are.
 
     Each client draws e ~ Skellam(v_e), v_e = variance/(n_0 − c), for the smallest admissible cohort n_0 (of whom up to
     c collude with the server, and are not counted on). When n′ ≥ n_0 clients are known to have survived, it keeps each
@@ -117,11 +151,11 @@ class SkellamShares:
             )
         return Fraction(self.variance) / (cohort - self.colluders)
 
-    def draw(self, width: int, bits: Bits) -> Noise:
+    def draw(self, width: int, bits: Bits) -> SkellamNoise:
         """Client side: returns the share to add before masking."""
         return skellam(self.share_variance(), width, bits)
 
-    def removable(self, noise: Noise, survivors: int, bits: Bits) -> IntArray:
+    def removable(self, noise: SkellamNoise, survivors: int, bits: Bits) -> IntArray:
         """Client side, once: returns R, to be revealed and subtracted, now that the survivors are counted."""
         if self.variance == 0:
             return np.zeros(len(noise.plus), np.int64)

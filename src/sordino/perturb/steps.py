@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from sordino.events import (
@@ -16,9 +17,11 @@ from sordino.events import (
     SelfComposedDpEvent,
     Unbounded,
 )
-from sordino.mechanism import Prices, Turn
-from sordino.stages import Bounded, Released, Shielded, Summed
-from sordino.types import IntArray
+from sordino.mechanism import ON_GRID, Perturber, needs
+from sordino.perturb.price import realised
+from sordino.random.on_grid import noisy_counts
+from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed
+from sordino.terms import Knobs, Turn
 
 RIGHT = "right"
 """The column of counts: how many of its own records each client finds the broadcast model right about."""
@@ -39,13 +42,14 @@ class Count:
 
 
 @dataclass(frozen=True)
-class StepNoise:
+class StepNoise(Perturber):
     """Prices local steps over secret Poisson batches, each noised where it was made; adds only the count's noise.
 
     **Formal guarantees**: unit record, trust local, add_remove. Given the broadcast model, a local step is a
     Poisson-sampled Gaussian of the knob `noise_multiplier`, and depends on earlier steps through their noisy results
-    alone: the message is a function of `steps` adaptively composed ones. One record changes a count by at most 1. Which
-    clients take part does not depend on the record, so server and outsider pay the same.
+    alone: the message is a function of `steps` adaptively composed ones. One record changes a count by at most 1, and
+    counts are noised in integers (`random/on_grid.py`). Which clients take part does not depend on the record, so
+    server and outsider pay the same.
     **Edge cases**: with `count=None` nothing rides along; with `unproved` set (faithful) the price is that reason.
     """
 
@@ -56,30 +60,38 @@ class StepNoise:
     count: Count | None = None
     unproved: str | None = None
 
-    def shield(self, bounded: Bounded, turn: Turn) -> Shielded:
+    @property
+    def arithmetic(self) -> str:
+        return ON_GRID
+
+    def refuses(self, bound: Sensitivity | None) -> str | None:
+        return None if self.unproved is not None else needs(2, bound, "noise on every local step")
+
+    def price(self, knobs: Knobs, round_: int = 1) -> Prices:
+        if self.unproved is not None:
+            return record_local(Unbounded(self.unproved))
+        event = step_event(knobs.noise_multiplier, self.sampling_rate, self.steps)
+        if self.count is not None and self.count.due(round_):
+            event = ComposedDpEvent((event, GaussianDpEvent(self.count.noise_multiplier)))
+        return record_local(event)
+
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
         side = dict[str, Tensor]()
         if self.count is not None and self.count.due(turn.round_):
-            noise = turn.randomness.normals("count", turn.round_, bounded.clients, 1)
-            side[RIGHT] = bounded.side[RIGHT] + noise.mul_(self.count.noise_multiplier)
-        return Shielded(bounded.clients, bounded.rows, bounded.weights, side)
-
-    def reveal(self, message: Shielded, survivors: IntArray, turn: Turn) -> Tensor | None:
-        return None
+            keys = turn.randomness.keys("count", turn.round_, bounded.clients)
+            noisy = noisy_counts(bounded.side[RIGHT], self.count.noise_multiplier, keys)
+            side[RIGHT] = noisy.to(bounded.side[RIGHT].dtype)
+        within = bounded.noise_multiplier or 0.0
+        stated = torch.full((len(bounded.clients),), within**2, dtype=torch.float64)
+        return Sent(Shielded(bounded.clients, bounded.rows, bounded.weights, stated, bounded.sensitivity, side))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
-        each = turn.knob("noise_multiplier") * turn.knob("clip_norm") * self.step_stddev * math.sqrt(self.steps)
+        each = turn.knobs.noise_multiplier * turn.knobs.clip_norm * self.step_stddev * math.sqrt(self.steps)
         stddev = each * math.sqrt(len(summed.survivors)) / summed.weight
         records = self.count.records * len(summed.survivors) if self.count is not None else 1.0
         side = {name: total / max(1.0, records) for name, total in summed.side.items()}
-        return Released(summed.total / summed.weight, stddev, side)
-
-    def price(self, turn: Turn) -> Prices:
-        if self.unproved is not None:
-            return record_local(Unbounded(self.unproved))
-        event = step_event(turn.knob("noise_multiplier"), self.sampling_rate, self.steps)
-        if self.count is not None and self.count.due(turn.round_):
-            event = ComposedDpEvent((event, GaussianDpEvent(self.count.noise_multiplier)))
-        return record_local(event)
+        paid = realised(self, turn, summed.least_squared_multiplier)
+        return Released(summed.mean(turn.weights.dtype), stddev, paid, side)
 
 
 def step_event(noise_multiplier: float, sampling_rate: float, steps: int) -> DpEvent:

@@ -7,9 +7,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from sordino.charts import Axis, Chart, Rule, Series, spanning
 from sordino.events import Guarantee, named
+from sordino.files import PRIVATE, PUBLIC, replace_file
 from sordino.report import static
-from sordino.report.chart import Axis, Chart, Rule, Series, spanning
 from sordino.report.document import Cell, document, table, value
 from sordino.report.document import plots as places
 from sordino.report.page import certificate, trust
@@ -25,7 +26,8 @@ def write(views: Sequence[RunView], out: Path, images: Path | None) -> list[Path
     drawn = charts(views)
     pictures = [path for chart in drawn for path in static.save(chart, images)] if images is not None else []
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page(views, drawn), encoding="utf-8")
+    public = all(view.public for view in views)
+    replace_file(out, page(views, drawn).encode(), PUBLIC if public else PRIVATE)
     return [out, *pictures]
 
 
@@ -40,7 +42,9 @@ def page(views: Sequence[RunView], drawn: Sequence[Chart]) -> str:
         f"<h2>Where the recipes differ</h2>{_differences(views)}<h2>Together</h2>{places(drawn)}"
         f"<h2>Certificates in words</h2>{promises}"
     )
-    return document(f"{len(views)} runs compared", escape(", ".join(view.name for view in views)), body, drawn)
+    for_whom = "public page" if all(view.public for view in views) else "private page: do not publish"
+    sub = f"{escape(', '.join(view.name for view in views))} · <b>{for_whom}</b>"
+    return document(f"{len(views)} runs compared", sub, body, drawn)
 
 
 def charts(views: Sequence[RunView]) -> list[Chart]:

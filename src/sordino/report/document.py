@@ -9,8 +9,8 @@ from html import escape
 from importlib import resources
 
 from sordino._version import __version__
+from sordino.charts import Chart
 from sordino.report import palette
-from sordino.report.chart import Chart
 from sordino.report.interactive import figure
 
 Cell = str | tuple[str, str]

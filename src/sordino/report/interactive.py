@@ -6,7 +6,7 @@ import math
 from functools import singledispatch
 from typing import Any
 
-from sordino.report.chart import Axis, Boxes, Chart, Heat, Rule, Series
+from sordino.charts import Axis, Boxes, Chart, Heat, Rule, Series
 from sordino.report.palette import LIGHT
 
 Figure = dict[str, Any]

@@ -7,15 +7,15 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from sordino import recipe as recipes
+from sordino.charts import Chart
+from sordino.files import PRIVATE, PUBLIC, replace_file
 from sordino.mechanisms import MECHANISMS
 from sordino.report import plots, static
-from sordino.report.chart import Chart
 from sordino.report.document import document, table, value
 from sordino.report.document import plots as places
 from sordino.report.reading import RunView
 from sordino.report.remarks import missing, remarks
-from sordino.report.words import Promise, figure, number, promise
+from sordino.report.words import PromiseWords, figure, number, promise
 
 
 def write(view: RunView, out: Path, images: Path | None) -> list[Path]:
@@ -23,7 +23,7 @@ def write(view: RunView, out: Path, images: Path | None) -> list[Path]:
     charts = plots.charts(view)
     pictures = [path for chart in charts for path in static.save(chart, images)] if images is not None else []
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page(view, charts), encoding="utf-8")
+    replace_file(out, page(view, charts).encode(), PUBLIC if view.public else PRIVATE)
     return [out, *pictures]
 
 
@@ -31,10 +31,21 @@ def page(view: RunView, charts: list[Chart]) -> str:
     """Returns the page of one run."""
     mechanism, data = view.recipe.mechanism, view.recipe.data
     kind = "simulation" if view.facts.get("simulation") else "deployment"
-    sub = f"run {escape(view.name)} · {mechanism.mode} · {escape(trust(view))} trust · {kind}"
+    for_whom = "public page" if view.public else "private page: do not publish"
+    sub = f"run {escape(view.name)} · {mechanism.mode} · {escape(trust(view))} trust · {kind} · <b>{for_whom}</b>"
     went = "<h2>How it went</h2>", remarks(view), places(charts), missing(view), _rounds(view)
-    body = "".join((certificate(view), _tiles(view), *went, _recipe(view)))
+    body = "".join((_for_whom(view), certificate(view), _tiles(view), *went, _stated(view), _recipe(view)))
     return document(f"{mechanism.name} on {data.name}", sub, body, charts)
+
+
+def _for_whom(view: RunView) -> str:
+    text = (
+        "This is a public page: it shows what was released or fixed beforehand, and what the certificate covers."
+        if view.public
+        else "This is a private page: it shows numbers of the clients' data that nothing protects. Do not publish it; "
+        "`sordino report` without --private makes a page that may be."
+    )
+    return f'<p class="{"sub" if view.public else "contrast"}" data-field="page">{escape(text)}</p>'
 
 
 def trust(view: RunView) -> str:
@@ -49,12 +60,13 @@ def certificate(view: RunView) -> str:
         return f'<h2>What was protected, and against whom</h2><p class="lead">{text}</p>'
     ranked = sorted(view.promises.items(), key=lambda item: item[1]["epsilon"] is None)
     budget = view.recipe.budget.epsilon
-    told = (promise(entry, trust(view), budget, alone=name.count("/") == 1) for name, entry in ranked)
+    seeded = bool(view.facts.get("simulation"))
+    told = (promise(entry, trust(view), budget, name.count("/") == 1, seeded) for name, entry in ranked)
     cards = "".join(_card(name, words, entry) for (name, entry), words in zip(ranked, told, strict=True))
     return f'<h2>What was protected, and against whom</h2><div class="promises">{cards}</div>{_seed(view)}'
 
 
-def _card(name: str, told: Promise, entry: Mapping[str, Any]) -> str:
+def _card(name: str, told: PromiseWords, entry: Mapping[str, Any]) -> str:
     exact = value("epsilon", told.epsilon, entry["epsilon"])
     proved, at = (
         ("certified", f"<small>at δ = {told.delta}</small>") if entry["epsilon"] is not None else ("proved", "")
@@ -80,8 +92,8 @@ def _seed(view: RunView) -> str:
     if not view.facts.get("simulation"):
         return ""
     text = (
-        "This was a simulation: its noise is drawn from a seed, so that it can be repeated. The certificate holds for "
-        "the same mechanism with noise that nobody can predict."
+        "This was a simulation: its noise is drawn from a seed, and whoever knows the seed can take it away. What is "
+        "certified is the same mechanism with noise that nobody can predict."
     )
     return f'<p class="sub" style="margin-top:14px">{text}</p>'
 
@@ -106,6 +118,8 @@ def _tiles(view: RunView) -> str:
 
 
 def _rounds(view: RunView) -> str:
+    if view.public:
+        return _released(view)
     observers = list(dict.fromkeys(key for line in view.rounds for key in line.get("epsilon", {})))
     head = ["round", "asked", "counted", "accuracy", "loss", "noise", *(f"ε {key}" for key in observers)]
     rows = []
@@ -118,8 +132,28 @@ def _rounds(view: RunView) -> str:
     return f"<details class='card'><summary>Every round as a table</summary>{inner}</details>"
 
 
+def _released(view: RunView) -> str:
+    head = ["round", "accuracy", "loss", "noise"]
+    rows = []
+    for line in view.rounds:
+        told = ["" if line.get(key) is None else figure(line[key]) for key in ("accuracy", "loss", "noise_stddev")]
+        rows.append([(text, "n") for text in (str(line["round"]), *told)])
+    inner = table([(name, "n") for name in head], rows)
+    return f"<details class='card'><summary>Every round as a table</summary>{inner}</details>"
+
+
+def _stated(view: RunView) -> str:
+    """Returns how the run was made, as its certificate says."""
+    rows = [(escape(name), escape(text)) for name, text in view.facts.get("stated", {}).items()]
+    if not rows:
+        return ""
+    inner = table(["", ""], rows)
+    return f"<details class='card'><summary>What the certificate says of the run</summary>{inner}</details>"
+
+
 def _recipe(view: RunView) -> str:
-    return (
-        f"<details class='card'><summary>The recipe, with every setting</summary>"
-        f"<pre>{escape(recipes.dump(view.recipe))}</pre></details>"
-    )
+    if view.public:
+        title, text = "The recipe, without what is private", (view.folder.public / "recipe.toml").read_text()
+    else:
+        title, text = "The recipe, with every setting", view.recipe.to_toml()
+    return f"<details class='card'><summary>{title}</summary><pre>{escape(text)}</pre></details>"

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
 
-from sordino import recipe as recipes
 from sordino.account.certificate.certificate import Certificate
+from sordino.account.certificate.document import CertificateDocument, entries_of
 from sordino.data.federation import Federation
 from sordino.errors import LedgerError, RecipeError, SordinoError
 from sordino.events import Guarantee, named
 from sordino.recipe import Recipe
-from sordino.report.lines import check
+from sordino.report.lines import check, check_released
 from sordino.runs.folder import RunFolder
 from sordino.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from sordino.account.ledger.ledger import Ledger
 
 SHOWN_CLIENTS = 60
 """Rows of the label map: more could not be told apart on a page."""
@@ -48,12 +52,29 @@ class RunView:
     facts: Mapping[str, Any]
     rounds: tuple[Mapping[str, Any], ...]
     certificate: tuple[Mapping[str, Any], ...]
+    public: bool = False
+    """Whether only what is public was read, and may be shown."""
     name: str = ""
     """The folder's name, with as many folders before it as tell it apart from the runs beside it."""
 
     @property
-    def _ledger(self) -> Path:
-        return self.recipe.ledger.path or self.path / "ledger.db"
+    def folder(self) -> RunFolder:
+        """The run's files."""
+        return RunFolder(self.path)
+
+    @contextmanager
+    def _books(self) -> Iterator[Ledger]:
+        """Opens the ledger for reading; a public view has none.
+
+        Raises:
+            LedgerError: it is not there for this view.
+        """
+        from sordino.account.ledger.ledger import Ledger
+
+        if self.public:
+            raise LedgerError("a public view has no ledger")
+        with Ledger.open(self.recipe.ledger.path or self.folder.ledger, write=False) as ledger:
+            yield ledger
 
     @property
     def played(self) -> list[Mapping[str, Any]]:
@@ -80,12 +101,10 @@ class RunView:
     @cached_property
     def guarantees(self) -> dict[str, Guarantee]:
         """What is promised, or charged so far, under the names that metrics use (`events.named`)."""
-        from sordino.account.ledger.ledger import Ledger
-
         if self.certificate:
             return named(map(_guarantee, self.certificate))
         try:
-            with Ledger.open(self._ledger, write=False) as ledger:
+            with self._books() as ledger:
                 return named(ledger.guarantees)
         except LedgerError:
             return {}
@@ -102,8 +121,10 @@ class RunView:
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
+        if self.public:
+            return {}
         try:
-            tensors = load_file(self.path / "checkpoint.safetensors")
+            tensors = load_file(self.folder.private / "checkpoint.safetensors")
         except (OSError, SafetensorError):
             return {}
         return {
@@ -115,8 +136,10 @@ class RunView:
     @cached_property
     def notes(self) -> dict[str, FloatArray]:
         """Private numbers of the simulation, where the recipe asked for them (`run.notes`) and they can be read."""
+        if self.public:
+            return {}
         try:
-            with np.load(self.path / "notes.npz") as file:
+            with np.load(self.folder.private / "notes.npz") as file:
                 return {name: np.asarray(file[name]) for name in file.files}
         except (OSError, ValueError, EOFError, BadZipFile):
             return {}
@@ -124,10 +147,8 @@ class RunView:
     @cached_property
     def costs(self) -> dict[str, FloatArray]:
         """ε of every client by guarantee; empty when the ledger is gone."""
-        from sordino.account.ledger.ledger import Ledger
-
         try:
-            with Ledger.open(self._ledger, write=False) as ledger:
+            with self._books() as ledger:
                 return {
                     name: ledger.book(guarantee).prices(self.recipe.budget.delta, self.recipe.budget.accountant).epsilon
                     for name, guarantee in named(ledger.guarantees).items()
@@ -138,10 +159,8 @@ class RunView:
     @cached_property
     def participations(self) -> IntArray:
         """In how many rounds of this run each client's message left it; empty when the ledger is gone."""
-        from sordino.account.ledger.ledger import Ledger
-
         try:
-            with Ledger.open(self._ledger, write=False) as ledger:
+            with self._books() as ledger:
                 times = np.zeros(ledger.population, np.int64)
                 for entry in ledger.entries:
                     if entry.run == self.facts["run"] and entry.round_ > 0:
@@ -153,10 +172,8 @@ class RunView:
     @cached_property
     def charged_rounds(self) -> int:
         """The last round of this run that the ledger knows; 0 when that is gone."""
-        from sordino.account.ledger.ledger import Ledger
-
         try:
-            with Ledger.open(self._ledger, write=False) as ledger:
+            with self._books() as ledger:
                 return max((entry.round_ for entry in ledger.entries if entry.run == self.facts["run"]), default=0)
         except LedgerError:
             return 0
@@ -166,6 +183,8 @@ class RunView:
         """The data that the recipe names; None when it is not here."""
         from sordino.runs.setup import load
 
+        if self.public:
+            return None
         try:
             return load(self.recipe)
         except SordinoError:
@@ -205,8 +224,8 @@ def _guarantee(entry: Mapping[str, Any]) -> Guarantee:
     return Guarantee(entry["unit"], entry["observer"], entry["adjacency"])
 
 
-def read_all(paths: Sequence[Path]) -> list[RunView]:
-    """Returns the runs in several folders, with names that tell them apart.
+def read_all(paths: Sequence[Path], public: bool = False) -> list[RunView]:
+    """Returns the runs in several folders, with names that tell them apart; with `public`, from `public/` alone.
 
     Raises:
         RecipeError: a folder is named twice, or cannot be read.
@@ -215,7 +234,7 @@ def read_all(paths: Sequence[Path]) -> list[RunView]:
     twice = next((path for path in whole if whole.count(path) > 1), None)
     if twice is not None:
         raise RecipeError(f"{twice} is named twice: name every run once")
-    return [replace(read(path), name=_shortest(own, whole)) for path, own in zip(paths, whole, strict=True)]
+    return [replace(read(path, public), name=_shortest(own, whole)) for path, own in zip(paths, whole, strict=True)]
 
 
 def _shortest(path: Path, beside: Sequence[Path]) -> str:
@@ -224,23 +243,52 @@ def _shortest(path: Path, beside: Sequence[Path]) -> str:
     return str(Path(*next(end for end in ends if sum(other.parts[-len(end) :] == end for other in beside) == 1)))
 
 
-def read(path: Path) -> RunView:
-    """Returns the run in a folder.
+def read(path: Path, public: bool = False) -> RunView:
+    """Returns the run in a folder: with everything that is known of it, or from its public part alone.
 
     Raises:
         RecipeError: the folder holds no run, one that has not played a round, or files that no run wrote.
     """
-    if not (path / "recipe.toml").exists():
-        raise RecipeError(f"{path} holds no run: name a folder that `sordino run` made")
+    return _public(path) if public else _private(path)
+
+
+def _private(path: Path) -> RunView:
     folder = RunFolder(path)
+    if not folder.recipe_file.exists():
+        raise RecipeError(f"{path} holds no run: name a folder that `sordino run` made")
     facts, rounds = _facts(folder), folder.metrics()
+    _require_rounds(path, rounds)
+    for place, line in enumerate(rounds, start=1):
+        check(line, place, folder.metrics_file)
+    promised = _with_replace(_promised(folder.private / "certificate.json", path), folder)
+    return RunView(path, folder.recipe(), facts, tuple(rounds), promised, name=path.resolve().name)
+
+
+def _public(path: Path) -> RunView:
+    """Reads `public/` and nothing else, so that nothing else can be shown."""
+    folder = RunFolder(path)
+    if not (folder.public / "recipe.toml").exists():
+        raise RecipeError(f"{path} holds no run: name a folder that `sordino run` made")
+    rounds = folder.released()
+    _require_rounds(path, rounds)
+    for place, line in enumerate(rounds, start=1):
+        check_released(line, place, folder.public / "metrics.jsonl")
+    document = _document(folder.certificate_file, path)
+    entries = () if document is None else entries_of(document)
+    facts = {"run": "", "simulation": True} if document is None else {"run": document.run} | _stated(document)
+    recipe = Recipe.load(folder.public / "recipe.toml")
+    return RunView(path, recipe, facts, tuple(rounds), entries, True, path.resolve().name)
+
+
+def _stated(document: CertificateDocument) -> dict[str, Any]:
+    from sordino.account.certificate.text import about
+
+    return {"simulation": document.simulation, "stated": dict(about(document))}
+
+
+def _require_rounds(path: Path, rounds: Sequence[Mapping[str, Any]]) -> None:
     if not rounds:
         raise RecipeError(f"{path} has not played a round yet: go on with `sordino run --resume --out {path}`")
-    for place, line in enumerate(rounds, start=1):
-        check(line, place, path / "metrics.jsonl")
-    recipe = recipes.read(path / "recipe.toml")
-    promised = _promised(path / "certificate.json")
-    return RunView(path, recipe, facts, tuple(rounds), promised, path.resolve().name)
 
 
 def _facts(folder: RunFolder) -> Mapping[str, Any]:
@@ -250,19 +298,50 @@ def _facts(folder: RunFolder) -> Mapping[str, Any]:
         facts = {}
     if not isinstance(facts, dict) or not isinstance(facts.get("run"), str):
         raise RecipeError(
-            f"{folder.path / 'run.json'} is missing or cannot be read: bring it back, or name another folder that "
+            f"{folder.private / 'run.json'} is missing or cannot be read: bring it back, or name another folder that "
             "`sordino run` made"
         )
     return facts
 
 
-def _promised(path: Path) -> tuple[Mapping[str, Any], ...]:
-    """Returns the entries of a certificate; none where the run has not finished."""
+def _promised(path: Path, run: Path) -> tuple[Mapping[str, Any], ...]:
+    """Returns the entries of a private certificate; none where the run has not finished."""
     if not path.exists():
         return ()
     try:
         certificate = Certificate.from_json(path.read_text())
     except (OSError, ValueError, AttributeError, IndexError, LedgerError):
-        again = f"sordino run --resume --out {path.parent}"
-        raise RecipeError(f"{path} cannot be read: make it anew from the run's ledger with `{again}`") from None
+        raise _unreadable(path, run) from None
     return tuple(json.loads(certificate.to_json())["entries"])
+
+
+def _with_replace(entries: Sequence[Mapping[str, Any]], folder: RunFolder) -> tuple[Mapping[str, Any], ...]:
+    """Adds to each entry the ε under `replace` that the public certificate tells beside it, if it does."""
+    try:
+        document = _document(folder.certificate_file, folder.path)
+    except RecipeError:
+        document = None
+    told = [] if document is None else [one for one in document.promises if one.adjacency == "replace"]
+    other = {(one.unit, one.observer): one.epsilon for one in told}
+    return tuple(
+        {**entry, "replace_epsilon": other[entry["unit"], entry["observer"]]}
+        if entry["adjacency"] == "zero_out" and (entry["unit"], entry["observer"]) in other
+        else entry
+        for entry in entries
+    )
+
+
+def _document(path: Path, run: Path) -> CertificateDocument | None:
+    """Returns the public certificate; None where the run has not finished."""
+    if not path.exists():
+        return None
+    try:
+        return CertificateDocument.from_json(path.read_text())
+    except (OSError, ValueError, LedgerError):
+        raise _unreadable(path, run) from None
+
+
+def _unreadable(path: Path, run: Path) -> RecipeError:
+    return RecipeError(
+        f"{path} cannot be read: make it anew from the run's ledger with `sordino run --resume --out {run}`"
+    )

@@ -16,6 +16,10 @@ def remarks(view: RunView) -> str:
 
 def missing(view: RunView) -> str:
     """Returns what is not shown, and why: a file is gone or cannot be read, or the mechanism has no such number."""
+    if view.public:
+        text = "Not shown, because it is private: who took part, costs by client and by round, clipping, and timings"
+        scores = "" if view.last("loss") is not None else "; scores, because the test records are private"
+        return f'<p class="sub" style="margin-top:14px">{text}{scores}.</p>'
     gone = []
     if view.federation is None:
         gone.append("the label map (the data of this run is not here)")
@@ -26,7 +30,7 @@ def missing(view: RunView) -> str:
     chosen = view.recipe.mechanism
     if chosen.name == "component_adaptive" and chosen.mode == "faithful":
         gone.append("component scales (as printed each client has its own, and they are private)")
-    if view.played and all(line["clip_fraction"] is None for line in view.played):
+    if view.played and all(line.get("clip_fraction") is None for line in view.played):
         gone.append("the share that was clipped (that is done step by step in training, and not counted)")
     if view.recipe.run.notes and not view.notes:
         gone.append("private notes (notes.npz is gone or cannot be read)")

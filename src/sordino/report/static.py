@@ -7,7 +7,7 @@ from functools import singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sordino.report.chart import Axis, Boxes, Chart, Heat, Rule, Series
+from sordino.charts import Axis, Boxes, Chart, Heat, Rule, Series
 from sordino.report.palette import GRID, HEAT, INK, LIGHT, MUTED, WARN
 
 if TYPE_CHECKING:

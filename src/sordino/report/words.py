@@ -13,9 +13,9 @@ _UNITS = {
 }
 _OBSERVERS = {
     ("server", "local"): "the server, which sees every client's message and who took part",
-    ("server", "distributed"): "the server, which sees sums of messages, never a single one, and who took part",
+    ("server", "distributed"): "the server, which sees who took part and, behind a secure sum, no message alone",
     ("server", "central"): "the server, which is trusted with every client's message",
-    ("outsider", ""): "an outsider, who sees every released model and nothing else",
+    ("outsider", ""): "an outsider, who sees every released model and what is public of the run",
 }
 _ADJACENCY = {
     "add_remove": "whether it is there at all",
@@ -28,7 +28,7 @@ _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class Promise:
+class PromiseWords:
     """One line of a certificate, told to a reader."""
 
     title: str
@@ -44,7 +44,9 @@ class Promise:
     facts: tuple[tuple[str, str], ...]
 
 
-def promise(entry: Mapping[str, Any], trust: str, budget: float | None = None, alone: bool = True) -> Promise:
+def promise(
+    entry: Mapping[str, Any], trust: str, budget: float | None = None, alone: bool = True, seeded: bool = False
+) -> PromiseWords:
     """Returns a certificate entry in words.
 
     Args:
@@ -52,21 +54,24 @@ def promise(entry: Mapping[str, Any], trust: str, budget: float | None = None, a
         trust: how noise was applied.
         budget: the ε that the run was held to.
         alone: whether no other entry promises something to the same unit against the same observer.
+        seeded: whether the noise came from a seed, so that what is certified is the same run without one.
     """
     unit, observer = entry["unit"], entry["observer"]
     epsilon, claimed = entry.get("epsilon"), entry.get("claimed_epsilon")
     exceeds = epsilon is not None and budget is not None and epsilon > budget * (1 + _ROUNDING)
-    return Promise(
+    return PromiseWords(
         title=f"{_UNITS[unit][0]} against {'an outsider' if observer == 'outsider' else 'the server'}"
         + ("" if alone else f", {adjacency(entry['adjacency'])}"),
-        verdict=f"{entry['status']}, above the budget" if exceeds else entry["status"],
+        verdict=entry["status"]
+        + (" for unseeded noise" if seeded and entry["status"] == "certified" else "")
+        + (", above the budget" if exceeds else ""),
         alarming=exceeds or epsilon is None,
         epsilon=number(epsilon),
         delta=small(entry["delta"]),
         sentence=_sentence(entry, trust),
         claimed=None if claimed is None or claimed == epsilon else number(claimed),
         contrast=f"{_contrast(epsilon, claimed)}{_exceeded(budget, claimed) if exceeds else ''}".strip(),
-        facts=tuple(_facts(entry, exceeds)),
+        facts=tuple(_facts(entry)),
     )
 
 
@@ -137,7 +142,7 @@ def _exceeded(budget: float | None, claimed: float | None) -> str:
     return f" That exceeds the budget of {budget:g}{why}."
 
 
-def _facts(entry: Mapping[str, Any], exceeds: bool) -> list[tuple[str, str]]:
+def _facts(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts = [
         ("adjacency", adjacency(entry["adjacency"])),
         ("accountant", entry.get("accountant", "")),
@@ -149,12 +154,27 @@ def _facts(entry: Mapping[str, Any], exceeds: bool) -> list[tuple[str, str]]:
     worst = entry.get("worst") or {}
     if worst and entry.get("median_epsilon") != entry["epsilon"]:
         facts.append(("dearest client", f"no. {worst['client']}, {worst['participations']} participations"))
-    if entry.get("median_epsilon") is not None:
+    if entry.get("median_epsilon"):
         facts.append(("median client", f"ε = {number(entry['median_epsilon'])}"))
-    if entry.get("near_limit") is not None and not exceeds:
-        facts.append(("near their limit", f"{entry['near_limit']:,} clients"))
+    if entry.get("replace_epsilon") is not None:
+        facts.append(("under replace", f"ε = {number(entry['replace_epsilon'])} (what local privacy means elsewhere)"))
+    if entry.get("attack"):
+        facts += _attack(entry["attack"])
+    if entry.get("sees"):
+        facts.append(("sees", "; ".join(entry["sees"])))
     if entry.get("reason"):
         facts.append(("reason", entry["reason"]))
     if entry.get("note"):
         facts.append(("note", entry["note"]))
     return [(name, value) for name, value in facts if value]
+
+
+def _attack(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Returns what the curve means for attacks."""
+    rates = ", ".join(f"{fnr:.3f} at {fpr:g}" for fpr, fnr in found["false_negative_rates"])
+    good = "" if found["regret"] < 0.01 else ": read the curve instead"
+    return [
+        ("Gaussian", f"μ = {number(found['mu'])}, regret {found['regret']:.2g}{good}"),
+        ("attack advantage", f"at most {found['advantage']:.3f}"),
+        ("missed by any attack", f"at least {rates} false alarms"),
+    ]

@@ -18,8 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sordino.client_state import ClientState
 from sordino.errors import DataError
-from sordino.runs.files import writing
+from sordino.files import PRIVATE, writing
 from sordino.types import BoolArray, IntArray
 
 Rows = NDArray[np.float32]
@@ -54,6 +55,15 @@ class ClientStore:
         places = np.flatnonzero(known)
         self._fetch(rows, places, [self.slots[int(c)] for c in clients[known]])
         return torch.from_numpy(rows), known
+
+    def state(self, clients: IntArray) -> ClientState:
+        """Returns what the clients remember; rows have no width as long as nobody remembers anything."""
+        return ClientState(*self.read(clients))
+
+    def remember(self, clients: IntArray, state: ClientState) -> None:
+        """Keeps what the clients' side of a round returned; a state without width is nothing to keep."""
+        if state.rows.shape[1]:
+            self.write(clients, state.rows)
 
     def write(self, clients: IntArray, rows: Tensor) -> None:
         """Stores new rows, which count from the next `commit` on."""
@@ -123,7 +133,7 @@ class ClientStore:
             return
         with writing(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.touch()
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, PRIVATE))
             with self.path.open("r+b") as file:  # buffered, so that a row is written whole or refused
                 for slot, row in zip(slots, rows, strict=True):
                     file.seek(slot * self._row)

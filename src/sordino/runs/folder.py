@@ -1,8 +1,13 @@
-"""A run's folder: what was asked, what happened, the model, and where to go on after a crash.
+"""A run's folder: what everybody may see, and what only the one who ran it may.
 
-    recipe.toml  run.json  metrics.jsonl  model.safetensors  certificate.json  ledger.db  checkpoint.safetensors
+    public/   (0755, files 0644)  model.safetensors  certificate.json  metrics.jsonl  recipe.toml  heads.jsonl
+    private/  (0700, files 0600)  ledger.db  recipe.toml  run.json  checkpoint.safetensors  metrics.jsonl
+                                  certificate.json  clients.f32  notes.npz
 
-Every file is replaced whole (written aside, synced, renamed), so a crash leaves the old one or the new one.
+What is public was released or was fixed beforehand, and is covered by the certificate; everything else is private:
+seed, cohorts, exact losses on private records, clip fractions, costs by client, timings, clients' rows.
+Every file is replaced whole (written aside, synced, renamed), so a crash leaves the old one or the new one. Files are
+made with their permissions, never opened up or closed afterwards; a stricter umask makes them stricter.
 """
 
 from __future__ import annotations
@@ -11,7 +16,6 @@ import fcntl
 import io
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,23 +28,27 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from sordino.account.certificate.certificate import Certificate
+from sordino.account.certificate.document import CertificateDocument
 from sordino.errors import RecipeError
+from sordino.files import PRIVATE, PUBLIC, make_folder, opener, replace_file, writing
 from sordino.layout import Layout
-from sordino.mechanism import Knobs
+from sordino.recipe import Recipe
 from sordino.runs.client_store import ClientStore
-from sordino.runs.files import writing
+from sordino.runs.public import public_recipe
+from sordino.server.side import Position
+from sordino.terms import Knobs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Where a run stands after a round."""
+    """Where a run stands after a round, and whether it goes on."""
 
-    round_: int
-    weights: Tensor
-    knobs: Knobs
-    public: Mapping[str, float]
+    here: Position
     stopped: str | None = None
+    """What ended the run; None while it goes on."""
     why: str = ""
+    head: str = ""
+    """The ledger's head when this was written: a ledger without it is not the run's, or was rolled back."""
 
 
 @dataclass(frozen=True)
@@ -50,30 +58,81 @@ class RunFolder:
     path: Path
 
     @property
+    def public(self) -> Path:
+        """What everybody may see."""
+        return self.path / "public"
+
+    @property
+    def private(self) -> Path:
+        """What only the one who ran it may see."""
+        return self.path / "private"
+
+    @property
     def ledger(self) -> Path:
         """The run's own ledger."""
-        return self.path / "ledger.db"
+        return self.private / "ledger.db"
+
+    @property
+    def heads(self) -> Path:
+        """Where the heads of the run's own ledger are published."""
+        return self.public / "heads.jsonl"
 
     @property
     def store(self) -> Path:
         """Private rows of clients that keep state."""
-        return self.path / "clients.f32"
+        return self.private / "clients.f32"
 
-    def create(self, recipe_toml: str, facts: Mapping[str, Any]) -> None:
-        """Makes the folder of a new run."""
-        if (self.path / "run.json").exists():
+    @property
+    def recipe_file(self) -> Path:
+        """The recipe, with its seed."""
+        return self.private / "recipe.toml"
+
+    @property
+    def metrics_file(self) -> Path:
+        """What is known of every round, private numbers included."""
+        return self.private / "metrics.jsonl"
+
+    @property
+    def model_file(self) -> Path:
+        """The trained model."""
+        return self.public / "model.safetensors"
+
+    @property
+    def certificate_file(self) -> Path:
+        """The certificate as everybody may read it."""
+        return self.public / "certificate.json"
+
+    @property
+    def begun(self) -> bool:
+        """Whether the folder holds a run."""
+        return (self.private / "run.json").exists()
+
+    def recipe(self) -> Recipe:
+        """Returns the recipe that the run began with."""
+        return Recipe.load(self.recipe_file)
+
+    def prepare(self) -> None:
+        """Makes the folders of a new run, durably."""
+        if self.begun:
             raise RecipeError(f"--out {self.path} already holds a run: add --resume, or name another folder")
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path, PUBLIC)
+            make_folder(self.public, PUBLIC)
+            make_folder(self.private, PRIVATE)
         except OSError as error:
             raise RecipeError(f"--out {self.path} cannot be made ({error.strerror}): name another folder") from None
-        self._replace("recipe.toml", recipe_toml.encode())
-        self._replace("run.json", json.dumps(facts, indent=2).encode())
+
+    def create(self, recipe: Recipe, facts: Mapping[str, Any]) -> None:
+        """Writes down what a new run was asked to do; from then on the folder holds a run."""
+        self.prepare()
+        replace_file(self.recipe_file, recipe.to_toml().encode(), PRIVATE)
+        replace_file(self.public / "recipe.toml", public_recipe(recipe).encode(), PUBLIC)
+        replace_file(self.private / "run.json", json.dumps(facts, indent=2).encode(), PRIVATE)
 
     def facts(self) -> dict[str, Any]:
         """Returns what was fixed when the run began."""
         try:
-            facts: dict[str, Any] = json.loads((self.path / "run.json").read_text())
+            facts: dict[str, Any] = json.loads((self.private / "run.json").read_text())
         except (OSError, ValueError):
             raise RecipeError(f"{self.path} holds no run to resume: name a run folder, or leave out --resume") from None
         return facts
@@ -81,7 +140,7 @@ class RunFolder:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Lets nobody else play this run meanwhile; a process that is killed lets go of it."""
-        with (self.path / "run.json").open() as file:
+        with (self.private / "run.json").open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -93,42 +152,54 @@ class RunFolder:
     def save(self, checkpoint: Checkpoint, store: ClientStore) -> None:
         """Writes a checkpoint durably; the store's pending rows become the clients' rows with it."""
         slots = store.commit()
-        tensors = {"weights": checkpoint.weights, **{f"knob/{k}": v for k, v in checkpoint.knobs.items()}}
+        here = checkpoint.here
+        tensors = {"weights": here.weights}
+        tensors |= {f"knob/{name}": knob for name, knob in here.knobs.tensors().items()}
+        tensors |= {f"server/{name}": kept for name, kept in here.state.items()}
         tensors["store/clients"] = torch.from_numpy(np.fromiter(slots.keys(), np.int64, len(slots)))
         tensors["store/slots"] = torch.from_numpy(np.fromiter(slots.values(), np.int64, len(slots)))
-        about = {"round": checkpoint.round_, "public": dict(checkpoint.public), "stopped": checkpoint.stopped}
-        about |= {"why": checkpoint.why, "width": store.width}
+        about = {"round": here.round_, "public": dict(here.public), "stopped": checkpoint.stopped}
+        about |= {"why": checkpoint.why, "width": store.width, "head": checkpoint.head}
         data = save({k: v.contiguous() for k, v in tensors.items()}, {"about": json.dumps(about)})
-        self._replace("checkpoint.safetensors", data)
+        replace_file(self.private / "checkpoint.safetensors", data, PRIVATE)
 
     def load(self, store: ClientStore) -> Checkpoint | None:
         """Returns the last checkpoint, and brings the store back to it; None when the run has not got that far."""
-        path = self.path / "checkpoint.safetensors"
+        path = self.private / "checkpoint.safetensors"
         if not path.exists():
             return None
         data = path.read_bytes()
         # copies, since views into a file's bytes are not aligned and matrix products round differently there
         tensors = {name: tensor.clone() for name, tensor in load(data).items()}
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        about = json.loads(header["__metadata__"]["about"])
+        about = _about(data)
         store.restore(tensors["store/clients"].numpy(), tensors["store/slots"].numpy(), about["width"])
-        knobs = {name.removeprefix("knob/"): t for name, t in tensors.items() if name.startswith("knob/")}
-        return Checkpoint(about["round"], tensors["weights"], knobs, about["public"], about["stopped"], about["why"])
+        knobs, state = Knobs.from_tensors(_under("knob/", tensors)), _under("server/", tensors)
+        here = Position(about["round"], tensors["weights"], knobs, state, about["public"])
+        return Checkpoint(here, about["stopped"], about["why"], about["head"])
+
+    def head(self) -> str:
+        """Returns the ledger's head that the run knows: the last checkpoint's, or the one that it began with."""
+        path = self.private / "checkpoint.safetensors"
+        return str(_about(path.read_bytes())["head"] if path.exists() else self.facts()["head"])
 
     def save_model(self, layout: Layout, weights: Tensor) -> None:
         """Writes the global model, one tensor a component."""
         tensors = {name: tensor.clone() for name, tensor in layout.unflatten(weights).items()}
-        self._replace("model.safetensors", save(tensors))
+        replace_file(self.model_file, save(tensors), PUBLIC)
 
-    def save_certificate(self, certificate: Certificate) -> None:
-        """Writes the certificate."""
-        self._replace("certificate.json", certificate.to_json().encode())
+    def save_certificate(self, certificate: Certificate, document: CertificateDocument) -> None:
+        """Writes what the ledger proves, with who paid most (private), and what everybody may read of it (public)."""
+        replace_file(self.private / "certificate.json", certificate.to_json().encode(), PRIVATE)
+        replace_file(self.certificate_file, document.to_json().encode(), PUBLIC)
 
-    def log(self, metrics: Mapping[str, Any]) -> None:
-        """Appends one line of metrics; a number that is not finite is written as null."""
-        path = self.path / "metrics.jsonl"
-        with writing(path), path.open("a") as file:
-            file.write(_line(metrics))
+    def log(self, metrics: Mapping[str, Any], released: Mapping[str, Any]) -> None:
+        """Appends one line of metrics, and one of what was released of them; what is not finite is written as null."""
+        for path, told, mode in (
+            (self.metrics_file, metrics, PRIVATE),
+            (self.public / "metrics.jsonl", released, PUBLIC),
+        ):
+            with writing(path), open(path, "a", opener=opener(mode)) as file:
+                file.write(_line(told))
 
     def metrics(self) -> list[dict[str, Any]]:
         """Returns all metrics so far; a line that a crash cut short is left out.
@@ -136,22 +207,15 @@ class RunFolder:
         Raises:
             RecipeError: the file holds something else.
         """
-        path, lines = self.path / "metrics.jsonl", list[dict[str, Any]]()
-        for line in path.read_bytes().splitlines() if path.exists() else []:
-            try:
-                told = json.loads(line.decode())
-            except UnicodeDecodeError:
-                raise damaged(path, len(lines) + 1) from None
-            except ValueError:
-                break
-            if not isinstance(told, dict) or not isinstance(told.get("round"), int):
-                raise damaged(path, len(lines) + 1)
-            lines.append(told | ({"loss": math.nan} if told.get("diverged") else {}))
-        return lines
+        return read_lines(self.metrics_file)
+
+    def released(self) -> list[dict[str, Any]]:
+        """Returns what was released of the metrics, as `metrics` does."""
+        return read_lines(self.public / "metrics.jsonl")
 
     def note(self, round_: int, notes: Mapping[str, Tensor]) -> None:
         """Adds private numbers of one round to `notes.npz`: for each name one entry a round, and `round`."""
-        path, kept = self.path / "notes.npz", dict[str, Any]()
+        path, kept = self.private / "notes.npz", dict[str, Any]()
         if path.exists():
             with np.load(path, allow_pickle=False) as old:
                 earlier = old["round"] < round_  # a round that is played again is not told twice
@@ -160,30 +224,43 @@ class RunFolder:
         told: dict[str, Any] = {name: np.concatenate([kept.get(name, new[:0]), new]) for name, new in now.items()}
         buffer = io.BytesIO()
         np.savez(buffer, **told)
-        self._replace("notes.npz", buffer.getvalue())
+        replace_file(path, buffer.getvalue(), PRIVATE)
 
     def rewind(self, round_: int) -> None:
         """Drops metrics of rounds after `round_`, which will be played again."""
-        kept = [line for line in self.metrics() if line["round"] <= round_]
-        self._replace("metrics.jsonl", "".join(map(_line, kept)).encode())
+        for path, mode in ((self.metrics_file, PRIVATE), (self.public / "metrics.jsonl", PUBLIC)):
+            kept = [line for line in read_lines(path) if line["round"] <= round_]
+            replace_file(path, "".join(map(_line, kept)).encode(), mode)
 
-    def _replace(self, name: str, data: bytes) -> None:
-        aside = self.path / f".{name}.new"
-        with writing(self.path / name):
-            try:
-                with aside.open("wb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                aside.replace(self.path / name)
-            except OSError:
-                aside.unlink(missing_ok=True)
-                raise
-            handle = os.open(self.path, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Returns the lines of a file of metrics; a line that a crash cut short is left out.
+
+    Raises:
+        RecipeError: the file holds something else.
+    """
+    lines = list[dict[str, Any]]()
+    for line in path.read_bytes().splitlines() if path.exists() else []:
+        try:
+            told = json.loads(line.decode())
+        except UnicodeDecodeError:
+            raise damaged(path, len(lines) + 1) from None
+        except ValueError:
+            break
+        if not isinstance(told, dict) or not isinstance(told.get("round"), int):
+            raise damaged(path, len(lines) + 1)
+        lines.append(told | ({"loss": math.nan} if told.get("diverged") else {}))
+    return lines
+
+
+def _about(checkpoint: bytes) -> dict[str, Any]:
+    header = json.loads(checkpoint[8 : 8 + int.from_bytes(checkpoint[:8], "little")])
+    about: dict[str, Any] = json.loads(header["__metadata__"]["about"])
+    return about
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _line(metrics: Mapping[str, Any]) -> str:

@@ -1,46 +1,51 @@
-"""One round, top to bottom."""
+"""One round, top to bottom: the simulator plays the server's side and, a chunk of clients at a time, the clients'."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from sordino.client.side import ClientSide, Contribution
 from sordino.data.federation import Federation
-from sordino.mechanism import Knobs, Mechanism, Turn
-from sordino.runs.stopwatch import Stopwatch
+from sordino.mechanism import Opening
+from sordino.runs.client_store import ClientStore
 from sordino.select.dropout import Dropout
-from sordino.server.charging import Books
-from sordino.server.step import ServerStep
-from sordino.stages import Bounded, Shielded
-from sordino.train.trainer import Trainer
+from sordino.server.side import Position, ServerSide
+from sordino.stages import Revealed
+from sordino.stopwatch import Stopwatch
+from sordino.terms import Survivors, Turn
 from sordino.types import IntArray
 
 _ENTRIES = 2**25
 """Matrix entries that are alive at once: larger cohorts are trained in chunks."""
 
 
-@dataclass(frozen=True)
-class Stage:
-    """Where rounds are played: the parts, the people, and the books."""
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """Both sides of a federation in one process, the clients' records and memories, and who vanishes."""
 
-    mechanism: Mechanism
-    trainer: Trainer
+    server: ServerSide
+    clients: ClientSide
     federation: Federation
     dropout: Dropout
-    server: ServerStep
-    books: Books
+    store: ClientStore
+
+    def tell(self, opening: Opening, turn: Turn, clients: IntArray, chunk: int) -> Tensor:
+        """Returns what every client tells the server before the first round, one row a client."""
+        groups = (clients[start : start + chunk] for start in range(0, len(clients), chunk))
+        return torch.cat([opening.tell(self.federation.gather(group), turn) for group in groups])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Played:
-    """What a round leaves behind: the next model and knobs, and what there is to tell about it."""
+    """What a round leaves behind: where the server stands now, and what there is to tell about it."""
 
-    weights: Tensor
-    knobs: Knobs
+    here: Position
     cohort: int
     survivors: int
     stddev: float
@@ -57,76 +62,75 @@ class Played:
             "survivors": self.survivors,
             "noise_stddev": self.stddev,
             "clip_fraction": self.clip_fraction,
-            "knobs": scalars(self.knobs),
+            "knobs": self.here.knobs.scalars(),
             "seconds": {name: round(seconds, 6) for name, seconds in self.seconds.items()},
         }
 
 
-def scalars(knobs: Knobs) -> dict[str, float]:
-    """Returns the knobs that are single numbers."""
-    return {name: float(knob) for name, knob in sorted(knobs.items()) if knob.numel() == 1}
-
-
-def play(stage: Stage, turn: Turn, public: Mapping[str, float]) -> Played:
-    """Plays one round: select → quote + reserve → train → bound → shield → sum → release → settle → adapt.
+def play(simulation: Simulation, here: Position) -> Played:
+    """Plays one round: select → reserve → train → bound → shield → sum → release → settle → adapt.
 
     Raises:
         BudgetExceeded: too few clients can pay for the release; nothing was broadcast.
         ProtocolError: too few clients survived; nothing was released, the reservation stays spent.
     """
-    mechanism, watch, told = stage.mechanism, Stopwatch(), list[tuple[int | None, Mapping[str, Tensor]]]()
+    server, clients, watch = simulation.server, simulation.clients, Stopwatch()
+    mechanism, told = server.mechanism, list[Contribution]()
 
     with watch("select"):
-        charges = mechanism.quote(turn)
-        present = stage.dropout.joined(turn, stage.federation.population)
-        eligible = stage.books.eligible(turn.round_, charges, present)
-        cohort = mechanism.selector.select(turn, eligible.allowed)
-        turn = replace(turn, cohort=cohort)
-        vanished = stage.dropout.draw(turn, cohort)
+        present = simulation.dropout.joined(clients.randomness, here.round_ + 1, simulation.federation.population)
+        asked = server.ask(here, present)
     with watch("reserve"):
-        reservation = stage.books.reserve(turn.round_, cohort, charges, eligible)
+        reservation = server.reserve(asked)
 
-    def messages(senders: IntArray) -> Iterator[Shielded]:
-        for chunk in _chunks(senders, len(turn.weights)):
-            with watch("train"):
-                update = mechanism.local.train(stage.trainer, turn, stage.federation.gather(chunk))
-            with watch("bound"):
-                contribution = mechanism.bounder.bound(update, turn)
-                told.append((_clipped(mechanism, contribution), contribution.notes))
-            with watch("shield"):
-                message = mechanism.perturber.shield(contribution, turn)
-            yield message
+    vanished = simulation.dropout.draw(clients.randomness, asked.terms)
+    senders = np.setdiff1d(asked.terms.cohort, vanished.silent, assume_unique=True)
+    survivors = Survivors(asked.terms.round_, mechanism.aggregator.counted(asked.terms, senders))
 
-    senders = np.setdiff1d(cohort, vanished.silent, assume_unique=True)
-    summed = mechanism.aggregator.sum(messages(senders), turn, vanished, mechanism.perturber.reveal)
+    # whoever has nothing to say sends noise, if its message carries any, and otherwise nothing
+    speakers = senders if mechanism.trust != "central" else np.setdiff1d(senders, asked.mute, assume_unique=True)
+    partial = mechanism.aggregator.start(asked.terms, mechanism.bounder.sensitivity(asked.terms.knobs))
+    for chunk in _chunks(speakers, len(asked.terms.weights)):
+        data, state = simulation.federation.gather(chunk), simulation.store.state(chunk)
+        turn = clients.accept(asked.terms, data)
+        contribution = clients.contribute(turn, data, state, watch, asked.mute)
+        with watch("sum"):
+            partial = mechanism.aggregator.add(partial, contribution.message)
+        with watch("reveal"):
+            revealed = _answering(clients.reveal(turn, contribution.kept, survivors), vanished.unmask)
+        with watch("sum"):
+            partial = partial if revealed is None else mechanism.aggregator.subtract(partial, revealed)
+        simulation.store.remember(chunk, contribution.state)
+        told.append(contribution)
+    with watch("sum"):
+        summed = mechanism.aggregator.finish(partial, vanished)
+
     with watch("release"):
-        released = mechanism.perturber.release(summed, turn)
+        released = server.release(asked, summed)
     with watch("settle"):
-        stage.books.settle(reservation, senders, mechanism.quote(turn), released)
+        server.settle(asked, reservation, senders, released)
     with watch("adapt"):
-        weights, knobs = stage.server.apply(turn.weights, released.mean, turn.knobs)
-        knobs = mechanism.adapter.adapt(replace(turn, weights=weights, knobs=knobs), released, public)
+        after = server.adapt(asked, here, released)
 
+    clipped = [contribution.clipped for contribution in told]
+    known = [count for count in clipped if count is not None]
     return Played(
-        weights,
-        knobs,
-        len(cohort),
+        after,
+        len(asked.terms.cohort),
         len(summed.survivors),
         released.stddev,
-        clip_fraction=_share([clipped for clipped, _ in told], len(senders)),
-        notes=told[0][1] if told else {},
+        clip_fraction=sum(known) / max(1, len(senders)) if len(known) == len(clipped) else None,
+        notes=told[0].notes if told else {},
         seconds=watch.seconds,
     )
 
 
-def _clipped(mechanism: Mechanism, contribution: Bounded) -> int | None:
-    unknown = contribution.clipped_within or mechanism.after_step is not None
-    return None if unknown else int(contribution.clipped.sum())
-
-
-def _share(clipped: Sequence[int | None], senders: int) -> float | None:
-    known = [count for count in clipped if count is not None]
-    return sum(known) / max(1, senders) if len(known) == len(clipped) else None
+def _answering(revealed: Revealed | None, lost: IntArray) -> Revealed | None:
+    """Returns what reaches the server of what was revealed: clients that vanished before the end say nothing."""
+    if revealed is None or not len(lost):
+        return revealed
+    there = ~np.isin(revealed.clients, lost)
+    return Revealed(revealed.clients[there], revealed.rows[there], revealed.squared_multipliers[there])
 
 
 def _chunks(clients: IntArray, width: int) -> Iterator[IntArray]:

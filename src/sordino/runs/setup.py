@@ -1,13 +1,14 @@
-"""From a recipe to the stage on which rounds are played."""
+"""From a recipe to everything that a run is made of."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from sordino import data, models
+from sordino.account.accountants.target import PrivacyTarget
 from sordino.aggregate.secure_sum import SecureSum
 from sordino.data.federation import Federation
 from sordino.data.settings import PartitionSettings
@@ -15,8 +16,10 @@ from sordino.errors import RecipeError
 from sordino.layout import Layout
 from sordino.mechanism import Mechanism, Selector
 from sordino.mechanisms import MECHANISMS
-from sordino.mechanisms.facts import Budget, Setting, likely_participations
+from sordino.mechanisms.facts import PublicFacts, likely_participations
+from sordino.random.streams import Streams
 from sordino.recipe import Recipe
+from sordino.runs.context import RunContext
 from sordino.select.dropout import Dropout
 from sordino.select.fixed import Everyone, FixedSize
 from sordino.select.poisson import Poisson
@@ -25,36 +28,14 @@ from sordino.train.settings import LocalTraining
 from sordino.train.trainer import Trainer
 
 
-@dataclass(frozen=True)
-class Cast:
-    """Everything that a run needs besides its books."""
-
-    federation: Federation
-    mechanism: Mechanism
-    trainer: Trainer
-    layout: Layout
-    weights: Tensor
-    dropout: Dropout
-    server: ServerStep
-    budget: Budget
-
-    def evaluate(self, weights: Tensor) -> tuple[float | None, float | None]:
-        """Returns loss and accuracy on the test set (None without one)."""
-        if not len(self.federation.test_x):
-            return None, None
-        return self.trainer.evaluate(weights, self.federation.test_x, self.federation.test_y)
-
-    def public_scores(self, weights: Tensor) -> dict[str, float]:
-        """Returns scores on the records that were declared public, if any."""
-        if self.federation.public_x is None or self.federation.public_y is None:
-            return {}
-        loss, accuracy = self.trainer.evaluate(weights, self.federation.public_x, self.federation.public_y)
-        return {"loss": loss} | ({} if accuracy is None else {"accuracy": accuracy})
-
-
-def assemble(recipe: Recipe, model: nn.Module | None = None, federation: Federation | None = None) -> Cast:
-    """Returns the cast of a run; a model or a federation of the user's own takes the recipe's place."""
-    federation = federation or load(recipe)
+def assemble(
+    recipe: Recipe,
+    model: nn.Module | None = None,
+    federation: Federation | None = None,
+    mechanism: Mechanism | None = None,
+) -> RunContext:
+    """Returns the context of a run; a model, data or mechanism of the user's own take the recipe's place."""
+    federation = declared(recipe, federation or load(recipe))
     module = model or models.build(
         recipe.model.name,
         federation.input_shape,
@@ -66,33 +47,57 @@ def assemble(recipe: Recipe, model: nn.Module | None = None, federation: Federat
     models.check(module, federation.input_shape)
     layout = Layout.of(module)
     training = _training(recipe)
-    setting = _setting(recipe, federation, layout, training)
-    entry = MECHANISMS[recipe.mechanism.name]
-    mechanism = entry.compose(recipe.mechanism, setting)
-    if setting.secure and not isinstance(mechanism.aggregator, SecureSum):
+    facts = _facts(recipe, federation, layout, training)
+    if mechanism is None:
+        mechanism = MECHANISMS[recipe.mechanism.name].compose(recipe.mechanism, facts)
+    if recipe.aggregate.kind == "secure" and not isinstance(mechanism.aggregator, SecureSum):
         raise RecipeError(
             f"aggregate.kind is 'secure', but {recipe.mechanism.name} ({mechanism.mode}, {mechanism.trust} trust) has "
             "no noise shares to sum: use dp_sgd or dropout_robust, or leave aggregate.kind out"
         )
     loss = models.loss(recipe.model.loss, module, federation.classes)
     trainer = Trainer(module, loss, training, recipe.train.engine, recipe.train.chunk, mechanism.after_step)
-    return Cast(
+    return RunContext(
+        recipe,
         federation,
         mechanism,
+        module,
         trainer,
         layout,
         layout.flatten({name: p.detach() for name, p in module.named_parameters()}).clone(),
         Dropout(**recipe.dropout.model_dump()),
         ServerStep(recipe.server.learning_rate or mechanism.server_learning_rate, recipe.server.momentum),
-        setting.budget,
+        facts.target,
+        Streams(recipe.run.seed),
     )
 
 
 def load(recipe: Recipe) -> Federation:
-    """Loads the recipe's data and deals it out."""
+    """Loads the recipe's data, deals it out, and declares what the recipe says is public."""
     chosen = recipe.data.model_dump()
+    if chosen["classes"] is None and chosen["name"] in data.DATASETS and _takes_classes(chosen):
+        chosen["classes"] = recipe.public.classes
     spread = PartitionSettings(**recipe.partition.model_dump())
-    return data.federate(partition=spread, seed=recipe.run.seed, **chosen)
+    federation = data.federate(partition=spread, seed=recipe.run.seed, ranges=recipe.public.ranges, **chosen)
+    return federation.declare(recipe.public.counts)
+
+
+def _takes_classes(chosen: dict[str, Any]) -> bool:
+    return "classes" in data.DATASETS[chosen["name"]].options and not chosen["class_names"]
+
+
+def declared(recipe: Recipe, federation: Federation) -> Federation:
+    """Returns the federation with what is declared public about it; tells what is missing or contradicted."""
+    ranges = recipe.public.ranges
+    if ranges and federation.declared.ranges != ranges:  # else they are scaled by them already
+        federation = federation.scaled(ranges, outside=recipe.data.outside)
+    federation = federation.declare(recipe.public.counts)
+    if recipe.run.target is not None and not federation.test_public:
+        raise RecipeError(
+            "run.target ends the run by the accuracy on test records that are private, which nothing hides: leave it "
+            "out, or set public.test = true if these records may be published"
+        )
+    return federation
 
 
 def _training(recipe: Recipe) -> LocalTraining:
@@ -109,30 +114,37 @@ def _selector(recipe: Recipe, population: int) -> Selector:
     if chosen.kind == "fixed" and chosen.size is not None:
         if chosen.size > population:
             raise RecipeError(
-                f"select.size is {chosen.size}, but the federation has {population} clients: ask for at most that many"
+                f"select.size is {chosen.size}, but public.population is {population}: ask for at most that many"
             )
-        return FixedSize(chosen.size)
+        trust = getattr(recipe.mechanism, "trust", MECHANISMS[recipe.mechanism.name].trust)
+        return FixedSize(chosen.size, population, blind=trust != "local")
     return Everyone()
 
 
-def _setting(recipe: Recipe, federation: Federation, layout: Layout, training: LocalTraining) -> Setting:
-    population = federation.population
+def _facts(recipe: Recipe, federation: Federation, layout: Layout, training: LocalTraining) -> PublicFacts:
+    told = federation.declared
+    population = told.people
     selector = _selector(recipe, population)
     expected = selector.expected(population)
     tolerance = recipe.aggregate.tolerance
-    return Setting(
+    return PublicFacts(
         population=population,
-        sizes=federation.sizes(),
+        records=told.total,
+        least_records=told.fewest,
+        most_in_all=told.most_in_all,
+        private_sizes=federation.sizes(),
+        sizes_public=bool(told.sizes),
         layout=layout,
         rounds=recipe.run.rounds,
-        budget=Budget(recipe.budget.epsilon, recipe.budget.delta, recipe.budget.accountant),
+        target=PrivacyTarget(recipe.budget.epsilon, recipe.budget.delta, recipe.budget.accountant),
         selector=selector,
         tolerance=_margin(recipe, expected) if tolerance is None else tolerance,
         participations=recipe.budget.participations or likely_participations(recipe.run.rounds, expected, population),
-        secure=recipe.aggregate.kind == "secure",
+        secure=recipe.aggregate.kind != "plain",
         fidelity=recipe.aggregate.fidelity,
         corrupt=recipe.aggregate.corrupt,
         rounding=recipe.aggregate.rounding,
+        late=recipe.dropout.late,
         classes=federation.classes,
         public=federation.public_x is not None and len(federation.public_x) > 0,
         train=training,
@@ -144,5 +156,12 @@ def _margin(recipe: Recipe, expected: float) -> float:
     rate = max((recipe.dropout.rate, *recipe.dropout.schedule))
     spread = 4 * math.sqrt(rate * (1 - rate) / max(1.0, expected))
     # a secure sum needs a majority that answers, or a server could tell two halves two stories
-    most = 0.49 - recipe.aggregate.corrupt / 2 if recipe.aggregate.kind == "secure" else 0.99
+    most = 0.49 - recipe.aggregate.corrupt / 2 if _shares_noise(recipe) else 0.99
     return min(most, rate + spread) if rate else 0.0
+
+
+def _shares_noise(recipe: Recipe) -> bool:
+    """Returns whether messages go through a secure sum, as far as the recipe tells: under distributed trust they do."""
+    trust = getattr(recipe.mechanism, "trust", MECHANISMS[recipe.mechanism.name].trust)
+    shared = trust == "distributed" and recipe.mechanism.mode == "certified"
+    return recipe.aggregate.kind == "secure" or (recipe.aggregate.kind == "auto" and shared)

@@ -7,10 +7,11 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from sordino.mechanism import Turn, Vanished
-from sordino.types import BoolArray, IntArray
+from sordino.random.streams import Randomness
+from sordino.terms import Terms, Vanished
+from sordino.types import BoolArray
 
-Stage = Literal["train", "upload", "unmask"]
+LostStage = Literal["train", "upload", "unmask"]
 """The last thing that a vanishing client does *not* do: train, send its message, help to unmask."""
 
 
@@ -23,7 +24,7 @@ class Dropout:
 
     rate: float = 0.0
     schedule: tuple[float, ...] = ()
-    stages: tuple[Stage, ...] = ("upload",)
+    stages: tuple[LostStage, ...] = ("upload",)
     late: float = 0.0
     late_round: int = 1
 
@@ -31,15 +32,15 @@ class Dropout:
         """Returns the dropout probability of a round; a schedule's last entry goes on."""
         return self.schedule[min(round_, len(self.schedule)) - 1] if self.schedule else self.rate
 
-    def draw(self, turn: Turn, cohort: IntArray) -> Vanished:
+    def draw(self, randomness: Randomness, terms: Terms) -> Vanished:
         """Returns who vanishes this round."""
-        generator = turn.randomness.generator("dropout", turn.round_)
-        lost = generator.random(len(cohort)) < self.rate_at(turn.round_)
+        cohort, generator = terms.cohort, randomness.generator("dropout", terms.round_)
+        lost = generator.random(len(cohort)) < self.rate_at(terms.round_)
         stage = np.asarray(self.stages)[generator.integers(len(self.stages), size=len(cohort))]
-        return Vanished(*(cohort[lost & (stage == name)] for name in get_args(Stage)))
+        return Vanished(*(cohort[lost & (stage == name)] for name in get_args(LostStage)))
 
-    def joined(self, turn: Turn, population: int) -> BoolArray:
+    def joined(self, randomness: Randomness, round_: int, population: int) -> BoolArray:
         """Returns who is there in this round."""
-        if self.late == 0 or turn.round_ >= self.late_round:
+        if self.late == 0 or round_ >= self.late_round:
             return np.ones(population, bool)
-        return turn.randomness.generator("late").random(population) >= self.late
+        return randomness.generator("late").random(population) >= self.late

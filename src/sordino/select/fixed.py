@@ -6,23 +6,34 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.events import Charge, DpEvent, Guarantee
-from sordino.mechanism import Turn
+from sordino.events import Charge, DpEvent, Guarantee, SampledWithoutReplacementDpEvent, Unbounded
+from sordino.terms import Turn
 from sordino.types import BoolArray, IntArray
 
 
 @dataclass(frozen=True)
 class FixedSize:
-    """A uniformly random cohort of `size` clients, without replacement (fewer when fewer are eligible).
+    """A uniformly random cohort of `size` of the `population` clients, without replacement.
 
-    **Formal guarantees**: no amplification is credited. Under add/remove a cohort of fixed size changes somebody
-    else's place when one client leaves, so the Poisson bound does not apply.
+    `blind` draws whether or not clients can still pay: one that cannot, or is not there, is drawn all the same and its
+    message says nothing (zero, with its share of noise). So cohorts depend on nobody's budget and on nobody's data, as
+    amplification needs it. Under local trust there is none, and only clients that can pay are drawn.
+
+    **Formal guarantees**: the server knows the cohort: who takes part pays in full. An outsider does not: under
+    `zero_out` both worlds draw the same cohorts, the protected client is among them with probability size/population,
+    and where it is not somebody else is in its place, who may contribute the opposite. So a round is a sample without
+    replacement (Wang, Balle, Kasiviswanathan 2019; `account/accountants/pld.py` has the profile), and everybody pays.
+    Under `add_remove` a client that leaves gives its place to another: nothing is promised there, and the outsider's
+    promise is `zero_out`. For the record unit nothing is amplified: a client's other records can give its place away.
+    **Edge cases**: as many as there are where fewer are there than `size`.
     """
 
     size: int
+    population: int
+    blind: bool = True
 
     def select(self, turn: Turn, eligible: BoolArray) -> IntArray:
-        ids = np.flatnonzero(eligible)
+        ids = np.arange(len(eligible)) if self.blind else np.flatnonzero(eligible)
         generator = turn.randomness.generator("select", turn.round_)
         return np.sort(generator.choice(ids, min(self.size, len(ids)), replace=False, shuffle=False))
 
@@ -30,7 +41,12 @@ class FixedSize:
         return float(min(self.size, population))
 
     def charge(self, guarantee: Guarantee, event: DpEvent) -> Charge:
-        return Charge(guarantee, event, "participants")
+        if guarantee != Guarantee("client", "outsider", "add_remove"):
+            return Charge(guarantee, event, "participants")
+        promise = Guarantee("client", "outsider", "zero_out")
+        if isinstance(event, Unbounded) or not self.blind:
+            return Charge(promise, event, "participants")
+        return Charge(promise, SampledWithoutReplacementDpEvent(self.population, self.size, event), "eligible")
 
 
 @dataclass(frozen=True)

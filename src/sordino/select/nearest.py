@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 
 from sordino.events import Charge, DpEvent, Guarantee
-from sordino.mechanism import Turn
+from sordino.terms import Turn
 from sordino.types import BoolArray, IntArray
 
-Selection = Literal["best", "weighted", "uniform"]
+SelectionRule = Literal["best", "weighted", "uniform"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Nearest:
 
     size: int
     refuse_below: float = 0.0
-    how: Selection = "best"
+    how: SelectionRule = "best"
 
     def select(self, turn: Turn, eligible: BoolArray) -> IntArray:
         merit = turn.knobs["scores"].numpy()

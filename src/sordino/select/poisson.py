@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sordino.events import Charge, DpEvent, Guarantee, PoissonSampledDpEvent, Unbounded
-from sordino.mechanism import Turn
+from sordino.terms import Turn
 from sordino.types import BoolArray, IntArray
 
 

@@ -9,16 +9,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sordino.account.accountants.calibrate import largest_rounds
 from sordino.account.accountants.filter import Filter, filter_for
-from sordino.account.certificate.certificate import Certificate, certify
-from sordino.account.certificate.certificate import Claim as Printed
+from sordino.account.accountants.running import RunningCost
+from sordino.account.certificate.certificate import Certificate, ClaimedEpsilon, certify
+from sordino.account.certificate.document import CertificateDocument, Statement
+from sordino.account.certificate.publish import publish
 from sordino.account.ledger.budget import Budget
-from sordino.account.ledger.leaving import chance_of_early_end
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import BudgetExceeded, RecipeError
 from sordino.events import Charge, Guarantee, Unbounded, named
-from sordino.mechanism import Mechanism, Turn
+from sordino.mechanism import Mechanism
+from sordino.server.early_end import chance_of_early_end
 from sordino.stages import Released
 from sordino.types import BoolArray, IntArray
 
@@ -32,7 +33,7 @@ class Eligible:
 
 
 @dataclass(frozen=True)
-class Books:
+class Charging:
     """Charges one run to one ledger.
 
     **Formal guarantees**: nothing is broadcast before its cost is durably reserved; a client that could not pay in full
@@ -55,11 +56,20 @@ class Books:
     fingerprint: str = ""
     filters: Mapping[Guarantee, Filter] = field(default_factory=dict)
     """For mechanisms that choose noise from releases: what admits each release instead of a price."""
-    planned: tuple[Charge, ...] = ()
-    """What the first release costs, and `rounds` of them are planned: for the chance that a run ends early."""
-    rounds: int = 1
+    schedule: Sequence[Sequence[Charge]] = ()
+    """What each planned round costs."""
     limits: Mapping[int, float] = field(default_factory=dict)
     """Stricter ε of clients that ask for it, by id."""
+    _running: dict[Guarantee, tuple[int, RunningCost, bool]] = field(default_factory=dict, repr=False, compare=False)
+    """The composed loss so far: entries that are in it, and whether every client paid all of them."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What to say before the run starts: what earlier runs spent, and promises that it and they make infinite."""
+        first = self.schedule[0] if self.schedule else ()
+        wanted = [charge.guarantee for charge in first if not isinstance(charge.event, Unbounded)]
+        spent = (self.ledger.spent_words(guarantee, self.run, self.epsilon) for guarantee in wanted)
+        return [*filter(None, spent), *self.ledger.clash([charge.guarantee for charge in first], self.run)]
 
     @property
     def budget(self) -> Budget | None:
@@ -94,6 +104,21 @@ class Books:
             self.run, round_, cohort, charges, eligible.excluded, self.repeatable, self.fingerprint
         )
 
+    def forfeit(self, round_: int) -> None:
+        """Charges everybody for the rounds that a stop on released values leaves unplayed.
+
+        **Formal guarantees**: what a run released up to such a stop is a function of what its whole plan would have
+        released, so the price of the plan holds for every rule of stopping; the price of the path alone does not.
+        """
+        rest = [charge for charges in self.schedule[round_:] for charge in charges]
+        if rest:
+            everyone = np.arange(len(self.ledger.members))
+            nobody = np.empty(0, np.int64)
+            reservation = self.ledger.reserve(
+                self.run, round_ + 1, everyone, rest, nobody, self.repeatable, self.fingerprint
+            )
+            self.ledger.settle(reservation, rest, everyone, "forfeited by a stop on released values")
+
     def settle(self, reservation: int, senders: IntArray, charges: Sequence[Charge], released: Released | None) -> None:
         """Writes down what was really released, and by whom."""
         digest = hashlib.blake2b(digest_size=16)
@@ -103,11 +128,26 @@ class Books:
 
     def spent(self) -> dict[str, float | None]:
         """Returns the worst client's ε by guarantee (`events.named`); None where nothing bounds it."""
-        out: dict[str, float | None] = {}
-        for name, guarantee in named(self.ledger.guarantees).items():
-            worst = float(self.ledger.book(guarantee).prices(self.delta, self.accountant).epsilon.max())
-            out[name] = worst if math.isfinite(worst) else None
-        return out
+        worst = {name: self._worst(guarantee) for name, guarantee in named(self.ledger.guarantees).items()}
+        return {name: epsilon if math.isfinite(epsilon) else None for name, epsilon in worst.items()}
+
+    def _worst(self, guarantee: Guarantee) -> float:
+        """Returns the worst client's ε so far.
+
+        Where all charges fell on everybody, all histories are one, and its composed loss is kept between rounds; the
+        certificate is computed from the books at the end.
+        """
+        done, cost, shared = self._running.get(guarantee, (0, RunningCost(guarantee.adjacency), True))
+        entries = self.ledger.entries
+        for entry in entries[done:] if self.accountant == "pld" and shared else []:
+            mine = [charge for charge in entry.charges if charge.guarantee == guarantee]
+            shared = shared and bool(mine) and all(charge.payers == "eligible" for charge in mine)
+            for charge in mine if shared else []:
+                cost = cost.add(charge.event)
+        self._running[guarantee] = len(entries), cost, shared
+        if shared and self.accountant == "pld":
+            return cost.epsilon(self.delta)
+        return float(self.ledger.book(guarantee).prices(self.delta, self.accountant).epsilon.max())
 
     def certificate(self, stopped: str | None = None) -> Certificate:
         """Returns everything that the run and its ledger can promise."""
@@ -118,44 +158,38 @@ class Books:
             budget=self.budget,
             filters=self.filters,
             # such an end depends on coins that an outsider must not see (docs/accounting.md)
-            stopped_by_participation=stopped == "budget" and bool(np.ptp(self.ledger.participations)),
+            stopped_by_participation=stopped == "budget"
+            and bool(np.ptp(self.ledger.participations[self.ledger.members])),
             early_end=self._early_end(),
             accountant=self.accountant,
             simulation=self.repeatable,
         )
 
+    def document(self, certificate: Certificate, statement: Statement, stopped: str | None) -> CertificateDocument:
+        """Returns what everybody may read of a certificate, signed with the ledger's key."""
+        return publish(
+            self.ledger,
+            certificate,
+            statement,
+            self.run,
+            stopped or "rounds",
+            filters=self.filters,
+            binding=self.mechanism.claim is None,
+        )
+
     def _early_end(self) -> float:
-        """Returns the chance that one client's own coins decide when the run ends (docs/accounting.md)."""
-        rates = [c.event.sampling_probability for c in self.planned if c.payers == "eligible"]
-        caps = [c for c in self.planned if c.payers == "participants" and not isinstance(c.event, Unbounded)]
-        if not rates or not caps or self.epsilon is None or self.mechanism.claim is not None:
+        """Returns the chance that one client's own coins decide when the run ends."""
+        if self.budget is None or self.mechanism.claim is not None:
             return 0.0
-        strictest = min([self.epsilon, *self.limits.values()])
-        cap = min(self._affords(charge, strictest) for charge in caps) - self._before()
-        if cap >= self.rounds:
-            return 0.0
-        if cap < 1:
-            return 1.0
-        return chance_of_early_end(self.ledger.population, self.minimum, max(rates), self.rounds, cap)
+        if self.mechanism.adaptive and any(c.payers == "eligible" for charges in self.schedule for c in charges):
+            return 1.0  # what later rounds cost follows releases: nothing is proved about who can pay for them
+        return chance_of_early_end(self.ledger, self.run, self.schedule, self.budget, self.minimum)
 
-    def _affords(self, charge: Charge, epsilon: float) -> int:
-        """Returns how many releases like this one a fresh client can pay for."""
-        adjacency = charge.guarantee.adjacency
-        return largest_rounds(epsilon, self.delta, lambda n: {charge.event: n}, self.accountant, adjacency)
-
-    def _before(self) -> int:
-        """Returns the most participations that a client of the ledger had in other runs."""
-        times = np.zeros(self.ledger.population, np.int64)
-        for entry in self.ledger.entries:
-            if entry.run != self.run:
-                times[entry.participants.ids()] += 1
-        return int(times.max())
-
-    def _claims(self) -> dict[Guarantee, Printed]:
+    def _claims(self) -> dict[Guarantee, ClaimedEpsilon]:
         claim, times = self.mechanism.claim, self._times()
         if claim is None or not times.max():
             return {}
-        told = Printed(claim.epsilon(int(times.max()), self.delta), claim.formula)
+        told = ClaimedEpsilon(claim.epsilon(int(times.max()), self.delta), claim.formula)
         return dict.fromkeys(self.ledger.guarantees, told)
 
     def _claim_allows(self) -> BoolArray:
@@ -169,13 +203,13 @@ class Books:
 
     def _times(self) -> IntArray:
         """Returns how often each client is counted by the paper's formula so far."""
-        participations = self.ledger.participations
+        participations = self.ledger.participations[self.ledger.members]
         if self.mechanism.claim is None or not self.mechanism.claim.per_round:
             return participations
         return np.full_like(participations, sum(entry.round_ > 0 for entry in self.ledger.entries))
 
 
-def filters_for(mechanism: Mechanism, turn: Turn, epsilon: float | None, delta: float) -> dict[Guarantee, Filter]:
+def filters_for(mechanism: Mechanism, epsilon: float | None, delta: float) -> dict[Guarantee, Filter]:
     """Returns the filters of an adaptive mechanism, fixed by its plan or first quote; none where the schedule is fixed.
 
     Raises:
@@ -187,6 +221,6 @@ def filters_for(mechanism: Mechanism, turn: Turn, epsilon: float | None, delta: 
         raise RecipeError("budget.epsilon is missing: a mechanism that adapts its noise needs a budget to hold it to")
     return {
         charge.guarantee: filter_for(epsilon, delta, mechanism.planned or charge.event, charge.guarantee.adjacency)
-        for charge in mechanism.quote(turn)
+        for charge in mechanism.quote(mechanism.adapter.start())
         if not isinstance(charge.event, Unbounded)
     }

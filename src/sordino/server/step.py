@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from sordino.mechanism import Knobs
+ServerState = Mapping[str, Tensor]
+"""What the server remembers between rounds besides the model, by name."""
 
 
 @dataclass(frozen=True)
@@ -17,9 +19,10 @@ class ServerStep:
     learning_rate: float = 1.0
     momentum: float = 0.0
 
-    def apply(self, weights: Tensor, mean: Tensor, knobs: Knobs) -> tuple[Tensor, Knobs]:
-        """Returns the new global model, and the knobs with the momentum that goes with it."""
+    def apply(self, weights: Tensor, mean: Tensor, state: ServerState) -> tuple[Tensor, ServerState]:
+        """Returns the new global model, and the momentum that goes with it."""
+        mean = mean.to(weights.dtype)
         if self.momentum == 0:
-            return weights + self.learning_rate * mean, knobs
-        velocity = self.momentum * knobs.get("velocity", torch.zeros_like(mean)) + mean
-        return weights + self.learning_rate * velocity, {**knobs, "velocity": velocity}
+            return weights + self.learning_rate * mean, state
+        velocity = self.momentum * state.get("velocity", torch.zeros_like(mean)) + mean
+        return weights + self.learning_rate * velocity, {**state, "velocity": velocity}

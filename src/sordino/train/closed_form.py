@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sordino.models.losses import cross_entropy
-from sordino.train.gradients import Loss
+from sordino.models.losses import Loss, cross_entropy
 
 
 def output_error(loss: Loss, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:

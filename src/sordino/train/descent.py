@@ -11,7 +11,7 @@ from torch import Tensor
 from sordino.random.streams import Randomness
 from sordino.train.batches import EpochBatches, Rectangle
 from sordino.train.gradients import Gradients
-from sordino.train.optimizers import Optimizer, State
+from sordino.train.optimizers import Optimizer, OptimizerState
 from sordino.train.shard import Shard
 from sordino.types import IntArray
 
@@ -20,7 +20,7 @@ AfterStep = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass
-class Memory:
+class LastSteps:
     """The last steps of each client, as `stages.Trace` keeps them."""
 
     before: Tensor
@@ -29,12 +29,12 @@ class Memory:
     state: dict[str, Tensor]
 
     @classmethod
-    def empty(cls, w: Tensor, state: State) -> Memory:
+    def empty(cls, w: Tensor, state: OptimizerState) -> LastSteps:
         """Returns the memory of clients that have not stepped: zero gradients."""
         blank = {name: torch.zeros_like(value) for name, value in state.items()}
         return cls(w.clone(), torch.zeros_like(w), torch.zeros_like(w), blank)
 
-    def note(self, w: Tensor, gradients: Tensor, state: State) -> None:
+    def note(self, w: Tensor, gradients: Tensor, state: OptimizerState) -> None:
         """Remembers a step that the first clients are about to take."""
         count = len(w)
         self.gradient[:count] = self.last_gradient[:count]
@@ -52,10 +52,11 @@ class Descent:
     optimizer: Optimizer
     batch_size: int | None
     after_step: AfterStep | None
+    weight_decay: float = 0.0
 
     def __call__(
         self, shard: Shard, w0: Tensor, counts: IntArray, randomness: Randomness, round_: int, remember: bool
-    ) -> tuple[Tensor, Memory | None]:
+    ) -> tuple[Tensor, LastSteps | None]:
         """Returns u = w_K − w_0 of each client after its `counts[k]` steps, and what the last ones left behind.
 
         **Edge cases**: counts descend, as the shard's clients do: those who are done make room at the end.
@@ -63,12 +64,14 @@ class Descent:
         batches = EpochBatches(shard, self.batch_size, randomness, round_)
         w = w0.detach().repeat(len(counts), 1)
         state = self.optimizer.init(w)
-        memory = Memory.empty(w, state) if remember else None
+        memory = LastSteps.empty(w, state) if remember else None
         for step in range(int(counts.max(initial=0))):
             count = int((counts > step).sum())
             active = w[:count]
             state = {name: value[:count] for name, value in state.items()}
             found = mean_gradients(self.gradients, active, shard, batches.step(step, count))
+            if self.weight_decay:
+                found = torch.add(found, active, alpha=self.weight_decay)
             if memory is not None:
                 memory.note(active, found, state)
             direction, state = self.optimizer.direction(state, found)

@@ -15,8 +15,9 @@ from torch import nn
 
 from sordino.errors import RecipeError
 from sordino.layout import Layout
+from sordino.models.losses import Loss
 from sordino.train.functional import FunctionalGradients
-from sordino.train.gradients import Gradients, Loss
+from sordino.train.gradients import Gradients
 from sordino.train.layered import LayeredGradients
 from sordino.train.layers.known import known_layers
 from sordino.train.looped import LoopedGradients

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sordino.train.gradients import Gradients, Loss
+from sordino.models.losses import Loss
+from sordino.train.gradients import Gradients
 
 
 @dataclass(frozen=True)

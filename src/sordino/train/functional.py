@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
-from sordino.train.gradients import Loss, summed_clients, summed_examples
+from sordino.models.losses import Loss
+from sordino.train.gradients import summed_clients, summed_examples
 from sordino.train.stateless import Stateless
 
 

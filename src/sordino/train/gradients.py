@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 import torch
 from torch import Tensor
-
-Loss = Callable[[Tensor, Tensor], Tensor]
-"""Losses of single examples: `(outputs [n, …], targets [n, …]) → [n]`."""
 
 MARGIN = 1e-6
 """How far below the bound a clipped vector is put, so that float32 rounding cannot lift it above."""

@@ -12,8 +12,9 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from sordino.models.losses import Loss
 from sordino.train.closed_form import output_error
-from sordino.train.gradients import Loss, clip_factors
+from sordino.train.gradients import clip_factors
 from sordino.train.layers.layer import ROUNDING, Layer, Weighted
 
 Term = tuple[Weighted, Tensor, Tensor]

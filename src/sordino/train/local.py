@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sordino.data.federation import ClientData
-from sordino.mechanism import Turn
 from sordino.stages import Update
+from sordino.terms import Turn
 from sordino.train.trainer import Trainer
 
 
@@ -29,7 +29,7 @@ class SummedSteps:
     """
 
     def train(self, trainer: Trainer, turn: Turn, data: ClientData) -> Update:
-        limit = turn.knob("clip_norm")
+        limit = turn.knobs.clip_norm
         total, norms = trainer.clipped_sum(turn.weights, data, limit, turn.randomness, turn.round_)
         return Update(data.clients, total[None], data.sizes, client_clip=limit, norms=norms)
 
@@ -47,6 +47,6 @@ class ExampleGradients:
     def train(self, trainer: Trainer, turn: Turn, data: ClientData) -> Update:
         rate = self.sampling_rate if self.sampling_rate < 1 else None
         rows, _ = trainer.example_sum(
-            turn.weights, data, turn.knob("clip_norm"), rate, turn.randomness, turn.round_, per_client=True
+            turn.weights, data, turn.knobs.clip_norm, rate, turn.randomness, turn.round_, per_client=True
         )
-        return Update(data.clients, -rows, data.sizes, example_clip=turn.knob("clip_norm"))
+        return Update(data.clients, -rows, data.sizes, example_clip=turn.knobs.clip_norm)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from sordino.train.gradients import Loss, summed_clients, summed_examples
+from sordino.models.losses import Loss
+from sordino.train.gradients import summed_clients, summed_examples
 from sordino.train.stateless import Stateless
 
 

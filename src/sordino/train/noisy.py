@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from sordino.data.federation import ClientData
-from sordino.mechanism import Turn
 from sordino.stages import Update
+from sordino.terms import Turn
 from sordino.train.private import Order
 from sordino.train.trainer import Trainer
 
@@ -34,7 +34,7 @@ class PrivateSteps:
     count_every: int | None = None
 
     def train(self, trainer: Trainer, turn: Turn, data: ClientData) -> Update:
-        clip, noise = turn.knob("clip_norm"), turn.knob("noise_multiplier")
+        clip, noise = turn.knobs.clip_norm, turn.knobs.noise_multiplier
         update = trainer.private_steps(
             turn.weights,
             data,

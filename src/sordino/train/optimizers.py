@@ -16,7 +16,7 @@ from torch import Tensor
 
 from sordino.train.settings import LocalTraining
 
-State = Mapping[str, Tensor]
+OptimizerState = Mapping[str, Tensor]
 """Tensors by name, each with one row a client."""
 
 
@@ -26,15 +26,15 @@ class Optimizer:
 
     learning_rate: float
 
-    def init(self, rows: Tensor) -> State:
+    def init(self, rows: Tensor) -> OptimizerState:
         """Returns the state before the first step."""
         return {}
 
-    def direction(self, state: State, gradients: Tensor) -> tuple[Tensor, State]:
+    def direction(self, state: OptimizerState, gradients: Tensor) -> tuple[Tensor, OptimizerState]:
         """Returns the vectors against which to go, by the learning rate, and the state after the step."""
         return gradients, state
 
-    def step(self, state: State, gradients: Tensor) -> tuple[Tensor, State]:
+    def step(self, state: OptimizerState, gradients: Tensor) -> tuple[Tensor, OptimizerState]:
         """Returns what to add to the weights, and the state after the step."""
         direction, state = self.direction(state, gradients)
         return direction * -self.learning_rate, state
@@ -50,10 +50,10 @@ class Momentum(Optimizer):
 
     momentum: float
 
-    def init(self, rows: Tensor) -> State:
+    def init(self, rows: Tensor) -> OptimizerState:
         return {"velocity": torch.zeros_like(rows)}
 
-    def direction(self, state: State, gradients: Tensor) -> tuple[Tensor, State]:
+    def direction(self, state: OptimizerState, gradients: Tensor) -> tuple[Tensor, OptimizerState]:
         velocity = torch.add(gradients, state["velocity"], alpha=self.momentum)
         return velocity, {"velocity": velocity}
 
@@ -65,12 +65,12 @@ class Adam(Optimizer):
     betas: tuple[float, float]
     damping: float
 
-    def init(self, rows: Tensor) -> State:
+    def init(self, rows: Tensor) -> OptimizerState:
         # steps in double precision: 1 − βᵗ cancels in single, and torch uses Python's floats there
         steps = torch.zeros(len(rows), 1, dtype=torch.float64)
         return {"first": torch.zeros_like(rows), "second": torch.zeros_like(rows), "steps": steps}
 
-    def direction(self, state: State, gradients: Tensor) -> tuple[Tensor, State]:
+    def direction(self, state: OptimizerState, gradients: Tensor) -> tuple[Tensor, OptimizerState]:
         beta1, beta2 = self.betas
         steps = state["steps"] + 1
         first = torch.lerp(state["first"], gradients, 1 - beta1)
@@ -88,10 +88,10 @@ class RmsProp(Optimizer):
     decay: float
     damping: float
 
-    def init(self, rows: Tensor) -> State:
+    def init(self, rows: Tensor) -> OptimizerState:
         return {"second": torch.zeros_like(rows)}
 
-    def direction(self, state: State, gradients: Tensor) -> tuple[Tensor, State]:
+    def direction(self, state: OptimizerState, gradients: Tensor) -> tuple[Tensor, OptimizerState]:
         second = (state["second"] * self.decay).addcmul_(gradients, gradients, value=1 - self.decay)
         return gradients / second.sqrt().add_(self.damping), {"second": second}
 

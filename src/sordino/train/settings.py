@@ -22,6 +22,7 @@ class LocalTraining:
         betas: decays of the first and second moments (`adam` only).
         decay: decay of the second moment (`rmsprop` only; torch calls it alpha).
         damping: added to the root of the second moment (`adam`, `rmsprop`; torch calls it eps).
+        weight_decay: λ of a regulariser λ/2·‖w‖² beside the loss, in every local step.
         batch_size: records in a step; None means all records of the client.
         steps: number of local steps, cycling through the client's records; exclusive with `epochs`.
         epochs: number of passes over the client's records; exclusive with `steps`.
@@ -36,6 +37,7 @@ class LocalTraining:
     betas: tuple[float, float] = (0.9, 0.999)
     decay: float = 0.99
     damping: float = 1e-8
+    weight_decay: float = 0.0
     batch_size: int | None = None
     steps: int | None = None
     epochs: int | None = 1
@@ -59,3 +61,5 @@ class LocalTraining:
                 raise RecipeError(f"train.{name} is {value}: give a number of at least 0 and below 1.")
         if not (math.isfinite(self.damping) and self.damping > 0):
             raise RecipeError(f"train.damping is {self.damping}: give a positive number.")
+        if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
+            raise RecipeError(f"train.weight_decay is {self.weight_decay}: give 0 or a positive number.")

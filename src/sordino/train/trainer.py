@@ -11,21 +11,22 @@ from torch import Tensor, nn
 from sordino.data.federation import ClientData
 from sordino.errors import DataError, ModelError
 from sordino.layout import Layout
+from sordino.models.losses import Loss
 from sordino.random.streams import Randomness
 from sordino.stages import Trace, Update
 from sordino.train import engine as engines
-from sordino.train.descent import AfterStep, Descent, Memory
+from sordino.train.descent import AfterStep, Descent, LastSteps
 from sordino.train.evaluation import Evaluation
-from sordino.train.gradients import Loss, summed_clients
+from sordino.train.gradients import summed_clients
 from sordino.train.optimizers import optimizer
 from sordino.train.private import Order, Privacy, PrivateDescent
 from sordino.train.settings import LocalTraining
 from sordino.train.shard import Shard
 from sordino.train.sums import ExampleSum, StepSum
-from sordino.train.worker_pool import Company, Crew
+from sordino.train.worker_pool import Parallelism, WorkerPool
 from sordino.types import IntArray
 
-_COMPANY: dict[str, Company] = {"auto": "when it pays", "processes": "always"}
+_PARALLELISM: dict[str, Parallelism] = {"auto": "when it pays", "processes": "always"}
 
 
 class Trainer:
@@ -57,13 +58,13 @@ class Trainer:
     ) -> None:
         self.settings, self.loss, self.chunk, self.width = settings, loss, chunk, Layout.of(model).width
         self.engine = engines.resolve(model, engine)
-        self._crew = Crew(_COMPANY.get(engine, "alone"))
+        self._pool = WorkerPool(_PARALLELISM.get(engine, "alone"))
         self._gradients = engines.gradients(model, loss, self.engine)
         self.optimizer = optimizer(settings)
-        rule = (self._gradients, self.optimizer, settings.batch_size, after_step)
+        rule = (self._gradients, self.optimizer, settings.batch_size, after_step, settings.weight_decay)
         self._descent, self._private, self._examples = Descent(*rule), PrivateDescent(*rule), ExampleSum(rule[0])
         self._evaluation = Evaluation(self._gradients, loss)
-        single = settings.optimizer == "sgd" and after_step is None
+        single = settings.optimizer == "sgd" and after_step is None and not settings.weight_decay
         self._step = StepSum(rule[0], settings.learning_rate, settings.batch_size) if single else None
 
     def train(self, w0: Tensor, data: ClientData, randomness: Randomness, round_: int, trace: bool = False) -> Update:
@@ -71,7 +72,7 @@ class Trainer:
         counts = self._counts(data)
         shards = self._shards(w0, data, counts)
         jobs = [(shard, w0, counts[shard.places], randomness, round_, trace) for shard in shards]
-        found = self._crew.each(self._descent, jobs)
+        found = self._pool.each(self._descent, jobs)
         rows = _scattered(shards, [part for part, _ in found], w0.expand(0, -1))
         memories = [memory for _, memory in found]
         return Update(data.clients, rows, data.sizes, _trace(shards, memories, counts, w0) if trace else None)
@@ -87,7 +88,7 @@ class Trainer:
         if self._step is None or (counts > 1).any():
             return summed_clients(self.train(w0, data, randomness, round_).rows, clip_norm)
         shards = self._shards(w0, data, counts, rows=0)
-        found = self._crew.each(self._step, [(shard, w0, clip_norm, randomness, round_) for shard in shards])
+        found = self._pool.each(self._step, [(shard, w0, clip_norm, randomness, round_) for shard in shards])
         total = torch.stack([torch.zeros_like(w0), *(part for part, _ in found)]).sum(0)
         return total, _scattered(shards, [norms for _, norms in found], w0[:0])
 
@@ -114,7 +115,7 @@ class Trainer:
         """
         shards = self._shards(w0, data, np.ones(len(data.clients), np.int64), data.sizes)
         jobs = [(shard, w0, clip_norm, sampling_rate, randomness, round_, per_client) for shard in shards]
-        found = self._crew.each(self._examples, jobs)
+        found = self._pool.each(self._examples, jobs)
         counts = np.zeros(len(data.clients), np.int64)
         for shard, (_, taken) in zip(shards, found, strict=True):
             counts[shard.places] = taken
@@ -137,13 +138,13 @@ class Trainer:
         """Returns u = w_K − w_0 after local DP-SGD in every client; see `private.Privacy` for the arguments."""
         privacy = Privacy(clip_norm, noise_multiplier, sampling_rate, steps, order, batch)
         shards = self._shards(w0, data, np.full(len(data.clients), steps), data.sizes)
-        found = self._crew.each(self._private, [(shard, w0, privacy, randomness, round_) for shard in shards])
+        found = self._pool.each(self._private, [(shard, w0, privacy, randomness, round_) for shard in shards])
         return Update(data.clients, _scattered(shards, found, w0.expand(0, -1)), data.sizes)
 
     def evaluate(self, w: Tensor, x: Tensor, y: Tensor, batch: int = 1024) -> tuple[float, float | None]:
         """Returns the mean loss, and the accuracy (None where targets are numbers)."""
         jobs = [(w, *part) for part in zip(x.split(batch), y.split(batch), strict=True)]
-        losses, right = zip(*self._crew.each(self._evaluation, jobs), strict=True)
+        losses, right = zip(*self._pool.each(self._evaluation, jobs), strict=True)
         return sum(losses) / len(y), None if y.is_floating_point() else sum(right) / len(y)
 
     def _counts(self, data: ClientData) -> IntArray:
@@ -179,7 +180,7 @@ def _scattered(shards: Sequence[Shard], parts: Sequence[Tensor], nobody: Tensor)
     return rows
 
 
-def _trace(shards: Sequence[Shard], memories: Sequence[Memory], counts: IntArray, w0: Tensor) -> Trace:
+def _trace(shards: Sequence[Shard], memories: Sequence[LastSteps], counts: IntArray, w0: Tensor) -> Trace:
     nobody = w0.expand(0, -1)
     states = memories[0].state if memories else {}
     return Trace(

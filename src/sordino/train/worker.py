@@ -17,11 +17,11 @@ import torch
 from sordino.train.buffer import SharedBuffer
 from sordino.train.channel import Channel
 
-Job = tuple[Any, ...]
+WorkerJob = tuple[Any, ...]
 """The arguments of one call."""
 
 
-class Mate:
+class Worker:
     """A process of one core that is sent work and sends back results.
 
     **Edge cases**: whatever goes wrong there (it was killed, it cannot import the user's module, the work raises),
@@ -51,7 +51,7 @@ class Mate:
             self._greeted = self.receive() is not None
         return self._alive and self._greeted
 
-    def ask(self, work: bytes, jobs: Sequence[Job]) -> None:
+    def ask(self, work: bytes, jobs: Sequence[WorkerJob]) -> None:
         """Asks for `[work(*job) for job in jobs]`, with the work as a pickled function; `receive` returns it."""
         self._asked += 1
         try:
@@ -79,7 +79,7 @@ class Mate:
 
 
 def serve(connection: int, incoming: int, outgoing: int) -> None:
-    """Runs in a mate: computes what it is asked for, until the asker goes away."""
+    """Runs in a worker: computes what it is asked for, until the asker goes away."""
     torch.set_num_threads(1)
     keep_freed_memory()
     channel = Channel(Connection(connection), SharedBuffer(outgoing), SharedBuffer(incoming))

@@ -4,7 +4,7 @@ Processes, because threads that share Python's lock hand it over at every tensor
 operation wait for each other at its end: both cost more than the small operations of local training themselves.
 
 **Formal guarantees**: a chunk is computed by one core wherever it is computed, so its result does not depend on
-whether, or when, mates are there: not in its last bit.
+whether, or when, workers are there: not in its last bit.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import Any, Literal
 
 import torch
 
-from sordino.train.worker import Job, Mate, keep_freed_memory
+from sordino.train.worker import Worker, WorkerJob, keep_freed_memory
 
-Company = Literal["alone", "when it pays", "always"]
-"""Whether to ask mates for help."""
+Parallelism = Literal["alone", "when it pays", "always"]
+"""Whether to ask workers for help."""
 
 Work = Callable[..., Any]
 
 _PAYS_AFTER, _PAYS_FROM = 1.0, 0.004
-"""Seconds of work before mates are started at all (which costs as much), and in one call before they are asked."""
+"""Seconds of work before workers are started at all (which costs as much), and in one call before they are asked."""
 
 
 @dataclass
@@ -41,16 +41,16 @@ class Worked:
 _WORKED = Worked()
 
 
-class Crew:
-    """This process and its mates."""
+class WorkerPool:
+    """This process and its workers."""
 
-    def __init__(self, company: Company) -> None:
-        self._company = company
+    def __init__(self, parallelism: Parallelism) -> None:
+        self._parallelism = parallelism
         self._pickled: dict[int, tuple[Work, bytes | None]] = {}
         self._last: dict[int, float] = {}
         keep_freed_memory()
 
-    def each(self, work: Work, jobs: Sequence[Job]) -> list[Any]:
+    def each(self, work: Work, jobs: Sequence[WorkerJob]) -> list[Any]:
         """Returns `[work(*job) for job in jobs]`; jobs should cost about the same.
 
         **Edge cases**: results may lie in memory that the next call overwrites.
@@ -58,14 +58,14 @@ class Crew:
         cores()
         began = time.perf_counter()
         pickled = self._portable(work) if len(jobs) > 1 else None
-        mates = self._mates(work) if pickled is not None else []
-        everyone = len(mates) + 1
-        for place, mate in enumerate(mates):
-            mate.ask(pickled or b"", jobs[place::everyone])
+        workers = self._workers(work) if pickled is not None else []
+        everyone = len(workers) + 1
+        for place, worker in enumerate(workers):
+            worker.ask(pickled or b"", jobs[place::everyone])
         results: list[Any] = [None] * len(jobs)
-        results[len(mates) :: everyone] = _alone(work, jobs[len(mates) :: everyone])
-        for place, mate in enumerate(mates):
-            found = mate.receive()
+        results[len(workers) :: everyone] = _alone(work, jobs[len(workers) :: everyone])
+        for place, worker in enumerate(workers):
+            found = worker.receive()
             if found is None:
                 self._pickled[id(work)] = work, None
                 found = _alone(work, jobs[place::everyone])
@@ -74,17 +74,17 @@ class Crew:
         _WORKED.seconds += self._last[id(work)]
         return results
 
-    def _mates(self, work: Work) -> list[Mate]:
-        """Returns the mates to ask now."""
-        if self._company == "always":
-            return [mate for mate in _all_mates() if mate.ready(patience=60)]
-        if self._company == "alone" or _WORKED.seconds < _PAYS_AFTER or self._last.get(id(work), 0.0) < _PAYS_FROM:
+    def _workers(self, work: Work) -> list[Worker]:
+        """Returns the workers to ask now."""
+        if self._parallelism == "always":
+            return [worker for worker in _all_workers() if worker.ready(patience=60)]
+        if self._parallelism == "alone" or _WORKED.seconds < _PAYS_AFTER or self._last.get(id(work), 0.0) < _PAYS_FROM:
             return []
-        return [mate for mate in _all_mates() if mate.ready()]
+        return [worker for worker in _all_workers() if worker.ready()]
 
     def _portable(self, work: Work) -> bytes | None:
-        """Returns the work as a mate can load it, or None where it cannot."""
-        if self._company == "alone" or not hasattr(os, "memfd_create"):
+        """Returns the work as a worker can load it, or None where it cannot."""
+        if self._parallelism == "alone" or not hasattr(os, "memfd_create"):
             return None
         if id(work) not in self._pickled:
             try:
@@ -94,7 +94,7 @@ class Crew:
         return self._pickled[id(work)][1]
 
 
-def _alone(work: Work, jobs: Sequence[Job]) -> list[Any]:
+def _alone(work: Work, jobs: Sequence[WorkerJob]) -> list[Any]:
     if torch.get_num_threads() > 1:
         torch.set_num_threads(1)
     return [work(*job) for job in jobs]
@@ -102,10 +102,10 @@ def _alone(work: Work, jobs: Sequence[Job]) -> list[Any]:
 
 @cache
 def cores() -> int:
-    """Returns how many cores PyTorch would use by itself, and leaves it one: the others are for mates.
+    """Returns how many cores PyTorch would use by itself, and leaves it one: the others are for workers.
 
     For good, not only while we work: its threads go on spinning after each operation that they shared, and so would
-    keep a core from a mate.
+    keep a core from a worker.
     """
     count = min(torch.get_num_threads(), os.cpu_count() or 1)
     torch.set_num_threads(1)
@@ -113,9 +113,9 @@ def cores() -> int:
 
 
 @cache
-def _all_mates() -> list[Mate]:
-    """Starts one mate for each core besides ours."""
-    mates = [Mate() for _ in range(cores() - 1)]
-    for mate in mates:
-        atexit.register(mate.dismiss)
-    return mates
+def _all_workers() -> list[Worker]:
+    """Starts one worker for each core besides ours."""
+    workers = [Worker() for _ in range(cores() - 1)]
+    for worker in workers:
+        atexit.register(worker.dismiss)
+    return workers

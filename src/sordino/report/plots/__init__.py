@@ -2,15 +2,22 @@
 
 from collections.abc import Callable
 
-from sordino.report.chart import Chart
-from sordino.report.plots import learning, mechanism, noise, people, privacy, time
+from sordino.charts import Chart
+from sordino.mechanisms import MECHANISMS
+from sordino.report.plots import learning, noise, people, privacy, time
 from sordino.report.reading import RunView
+
+
+def _own(view: RunView) -> list[Chart]:
+    """Returns the charts that the run's mechanism brings itself."""
+    return [chart for make in MECHANISMS[view.recipe.mechanism.name].charts for chart in make(view)]
+
 
 PLOTS: tuple[Callable[[RunView], list[Chart]], ...] = (
     learning.charts,
     privacy.charts,
     noise.charts,
-    mechanism.charts,
+    _own,
     people.cohorts,
     time.charts,
     people.label_map,

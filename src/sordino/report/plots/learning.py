@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordino.report.chart import Axis, Chart, Kind, Rule, Series
+from sordino.charts import Axis, Chart, ChartKind, Rule, Series
 from sordino.report.reading import RunView
 
 
@@ -49,5 +49,5 @@ def measured(view: RunView, field: str) -> tuple[list[int], list[float]]:
     return [line["round"] for line in lines], [line[field] for line in lines]
 
 
-def _kind(x: list[int]) -> Kind:
+def _kind(x: list[int]) -> ChartKind:
     return "line" if len(x) > 40 else "both"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordino.report.chart import Axis, Chart, Series
+from sordino.charts import Axis, Chart, Series
 from sordino.report.reading import RunView
 
 _NAMES = {
@@ -20,7 +20,9 @@ def charts(view: RunView) -> list[Chart]:
 
 def amplitude(view: RunView) -> list[Chart]:
     """Returns the noise on each coordinate of the released mean."""
-    values = [line["noise_stddev"] for line in view.played]
+    values = [line.get("noise_stddev") for line in view.played]
+    if view.public and not any(values):
+        return []
     note = "Standard deviation of the noise on each coordinate of the released mean update."
     if not any(values):
         note += " There was none in any round."
@@ -30,7 +32,7 @@ def amplitude(view: RunView) -> list[Chart]:
 
 def clipped(view: RunView) -> list[Chart]:
     """Returns the share of contributions that the bound changed; none where they were clipped in training."""
-    values = [line["clip_fraction"] for line in view.played]
+    values = [line.get("clip_fraction") for line in view.played]
     if all(value is None for value in values):
         return []
     series = Series("clipped", _rounds(view), values, color=2)

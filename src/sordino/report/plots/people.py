@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from sordino.report.chart import Axis, Chart, Heat, Series
+from sordino.charts import Axis, Chart, Heat, Series
 from sordino.report.reading import Labels, RunView
 
 
 def cohorts(view: RunView) -> list[Chart]:
     """Returns how many clients were asked, and how many of them were counted."""
     lines = view.played
+    if view.public:
+        return []
     rounds = [line["round"] for line in lines]
     asked = Series("asked", rounds, [line["cohort"] for line in lines], "step", 7)
     counted = Series("counted", rounds, [line["survivors"] for line in lines], "step", 2)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.report.chart import Axis, Chart, Rule, Series
+from sordino.charts import Axis, Chart, Rule, Series
 from sordino.report.reading import RunView
 from sordino.report.words import adjacency, number, small
 

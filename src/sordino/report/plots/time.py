@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordino.report.chart import Axis, Chart, Series
+from sordino.charts import Axis, Chart, Series
 from sordino.report.reading import RunView
 
 

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sordino.train.layers.layer import Component
-
-Pair = tuple[int, int]
+from sordino.train.layers.layer import Component, IntPair
 
 
 @dataclass(frozen=True)
@@ -19,8 +17,8 @@ class Conv2d:
 
     weight: Component
     bias: Component | None
-    stride: Pair
-    padding: Pair
+    stride: IntPair
+    padding: IntPair
 
     def forward(self, rows: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         biases = [None] * rows.shape[0] if self.bias is None else list(self.bias.of(rows))

@@ -9,6 +9,9 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+IntPair = tuple[int, int]
+"""Something in two directions, down and across."""
+
 ROUNDING = 2.0**-20
 """Relative error of a float32 sum of some thousand products, generously (unit roundoff is 2⁻²⁴)."""
 

@@ -8,17 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Pair = tuple[int, int]
+from sordino.train.layers.layer import IntPair
 
 
 @dataclass(frozen=True)
 class MaxPool2d:
     """Maxima over windows."""
 
-    size: Pair
-    stride: Pair
-    padding: Pair
-    dilation: Pair
+    size: IntPair
+    stride: IntPair
+    padding: IntPair
+    dilation: IntPair
     ceil_mode: bool
 
     def forward(self, rows: Tensor, x: Tensor) -> tuple[Tensor, Any]:
@@ -33,5 +33,5 @@ class MaxPool2d:
         )
         return found.view(*error.shape[:2], *images.shape[1:])
 
-    def _windows(self) -> tuple[Pair, Pair, Pair, Pair, bool]:
+    def _windows(self) -> tuple[IntPair, IntPair, IntPair, IntPair, bool]:
         return self.size, self.stride, self.padding, self.dilation, self.ceil_mode

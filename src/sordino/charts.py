@@ -1,14 +1,18 @@
-"""A chart as plain data: drawn interactively by `interactive`, and as a picture by `static`, from the same numbers."""
+"""Charts as plain data, and the numbers of a run that they are made from. The report draws them, page and picture."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from sordino.types import IntArray
 
 Number = float | int
-Kind = Literal["line", "dots", "both", "bars", "step"]
+ChartKind = Literal["line", "dots", "both", "bars", "step"]
 _FAR = 20
 """Numbers that are so many times as great as others leave nothing of them to see."""
 
@@ -38,7 +42,7 @@ class Series:
     label: str
     x: Sequence[Number | str]
     y: Sequence[Number | None]
-    kind: Kind = "line"
+    kind: ChartKind = "line"
     color: int = 0
     dashed: int = 0
     """The stroke: 0 is full, 1 dashed, 2 dotted."""
@@ -156,3 +160,45 @@ class Chart:
     def legend(self) -> bool:
         """Whether names are needed to tell the series apart."""
         return sum(not isinstance(series, Heat) for series in self.series) > 1
+
+
+class RunNumbers(Protocol):
+    """What a mechanism's own charts can be made from."""
+
+    @property
+    def knobs(self) -> Mapping[str, np.ndarray]:
+        """The last round's public knobs."""
+
+    @property
+    def notes(self) -> Mapping[str, np.ndarray]:
+        """Private numbers that the simulation recorded on request."""
+
+    @property
+    def components(self) -> Mapping[str, slice]:
+        """Where each tensor of the model lies in a row of parameters."""
+
+    @property
+    def participations(self) -> IntArray:
+        """How often each client took part."""
+
+    @property
+    def played(self) -> list[Mapping[str, Any]]:
+        """Metrics of the rounds that released something."""
+
+    def played_with(self, knob: str) -> tuple[list[int], list[float | None]]:
+        """Returns the rounds that released something, and what a knob was in each of them."""
+
+
+ChartMaker = Callable[[RunNumbers], list[Chart]]
+"""Returns the charts that a run has numbers for."""
+
+
+def five_numbers(values: np.ndarray) -> tuple[float, float, float, float, float]:
+    """Returns least, quartiles and greatest of the values."""
+    return first_five(np.quantile(values, (0.0, 0.25, 0.5, 0.75, 1.0)))
+
+
+def first_five(values: np.ndarray) -> tuple[float, float, float, float, float]:
+    """Returns five numbers that are a summary already."""
+    low, first, middle, third, high = (float(value) for value in np.ravel(values)[:5])
+    return low, first, middle, third, high

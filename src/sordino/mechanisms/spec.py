@@ -1,0 +1,66 @@
+"""What a mechanism's file brings: settings, composition, and everything that is told or checked about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sordino.charts import ChartMaker
+from sordino.mechanism import Mechanism
+from sordino.types import Adjacency, Mode, Trust, Unit
+
+
+class Options(BaseModel):
+    """Settings that every mechanism has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    name: str = Field("", description="the mechanism's name")
+    mode: Mode = Field("certified", description="`certified`: provable; `faithful`: as printed in the paper")
+    clip_norm: float = Field(1.0, gt=0, description="bound on what one unit contributes")
+    noise_multiplier: float | None = Field(
+        None, gt=0, description="noise standard deviation over clip_norm (default: calibrated to the budget)"
+    )
+
+
+@dataclass(frozen=True)
+class AuditCase:
+    """One way in which `sordino audit --all` attacks a mechanism, and what a paper says about just these settings."""
+
+    mode: Mode = "certified"
+    settings: tuple[str, ...] = ()
+    """`section.field=value`, on top of the smallest stage that there is."""
+    clients: int = 4
+    records: int = 2
+    """Records of each client."""
+    adjacency: Adjacency | None = None
+    """The paper's own neighbouring relation, where it is not the mechanism's default."""
+    printed: float | None = None
+    """An ε that the paper prints for these settings, in place of what its formula gives."""
+    trials: int | None = None
+
+
+@dataclass(frozen=True)
+class MechanismSpec:
+    """A mechanism of the registry: all that the rest of the package needs to know about it."""
+
+    options: type[Options]
+    compose: Callable[[Any, Any], Mechanism]
+    """`(options, PublicFacts) → Mechanism`."""
+    unit: Unit
+    trust: Trust
+    summary: str
+    paper: str = ""
+    flaw: str = ""
+    """Why an attack on the published form succeeds, in a few sentences that a reader can follow."""
+    audit: tuple[AuditCase, ...] = (AuditCase(),)
+    charts: tuple[ChartMaker, ...] = ()
+    """Charts of its own for the report, each made from a run's numbers."""
+
+    @property
+    def name(self) -> str:
+        """The name that recipes use."""
+        return str(self.options.model_fields["name"].default)

@@ -1,0 +1,97 @@
+"""Opens the ledger that a run is charged to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from sordino._version import __version__
+from sordino.account.ledger.ledger import Ledger
+from sordino.data.holdings import holdings
+from sordino.errors import BudgetExceeded
+from sordino.runs.context import RunContext
+from sordino.server.charging import Charging, filters_for
+
+
+@contextmanager
+def charging_for(
+    context: RunContext,
+    path: Path,
+    run_id: str,
+    fingerprint: str | None = None,
+    *,
+    create: bool = True,
+    head: str | None = None,
+    heads: Path | None = None,
+    witness: Path | None = None,
+) -> Iterator[Charging]:
+    """Opens a ledger for the run to charge, and closes it again.
+
+    Args:
+        context: the run.
+        path: the ledger.
+        run_id: the run's name in it.
+        fingerprint: names what repeats a round to the bit; by default software, recipe and data.
+        create: begin the ledger if it is missing. A run that goes on never does: it would forget what was spent.
+        head: a head that the ledger must contain, from the checkpoint of a run that goes on.
+        heads: where a new ledger publishes its heads; by default beside it.
+        witness: another file to which heads are published.
+    """
+    recipe, federation, mechanism = context.recipe, context.federation, context.mechanism
+    limits, name = recipe.budget, recipe.ledger.federation or federation.name
+    digest = hashlib.blake2b(recipe.to_toml().encode(), digest_size=16).hexdigest()
+    clients = getattr(federation, "names", None) or federation.population
+    with Ledger.open(
+        path,
+        name,
+        clients,
+        create=create,
+        delta=limits.delta,
+        head=head,
+        heads=heads,
+        witness=witness,
+        holders=holdings(federation),
+    ) as ledger:
+        yield Charging(
+            ledger,
+            run_id,
+            mechanism,
+            delta=limits.delta,
+            epsilon=limits.epsilon,
+            accountant=limits.accountant,
+            minimum=limits.minimum_clients,
+            repeatable=context.randomness.simulation,
+            fingerprint=fingerprint or f"{__version__}/{digest}/{federation.digest}",
+            schedule=[mechanism.quote(mechanism.adapter.planned(m), m) for m in range(1, recipe.run.rounds + 1)],
+            limits=limits.clients,
+            filters=filters_for(mechanism, limits.epsilon, limits.delta),
+        )
+
+
+def stream_name(context: RunContext, ledger: Ledger) -> str:
+    """Returns the name of a new run's random streams, made from its recipe, its data and its ledger's past.
+
+    **Formal guarantees**: a run on a ledger that holds releases already has a name that no earlier one had, since the
+    ledger's head is in it; so two runs on one ledger never share a draw. On a fresh ledger the same recipe and data
+    give the same name, and the run repeats to the bit. Kept in the run's private folder: it determines the noise.
+    """
+    past = ledger.head if ledger.entries else ""
+    told = "\n".join([context.recipe.to_toml(), context.federation.digest, past])
+    return hashlib.blake2b(told.encode(), digest_size=32, person=b"sordino.run").hexdigest()
+
+
+def refuse_if_spent(context: RunContext) -> None:
+    """Raises BudgetExceeded when nobody could pay for the first release, before anything is written."""
+    path, mechanism = context.recipe.ledger.path, context.mechanism
+    shared = path if path and path.exists() else None
+    with TemporaryDirectory() as aside, charging_for(context, shared or Path(aside) / "ledger.db", "") as charging:
+        present = np.ones(context.federation.population, bool)
+        try:
+            charging.eligible(1, mechanism.quote(mechanism.adapter.start()), present)
+        except BudgetExceeded as refusal:
+            raise BudgetExceeded("; ".join([str(refusal), *charging.warnings])) from None

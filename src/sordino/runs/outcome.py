@@ -1,0 +1,63 @@
+"""What a run came to: the model, what it cost, and where it lies."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sordino.account.certificate.certificate import Certificate
+from sordino.account.certificate.document import CertificateDocument
+from sordino.runs.context import RunContext
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a run came to."""
+
+    folder: Path
+    rounds: int
+    stopped: str
+    accuracy: float | None
+    loss: float | None
+    seconds: float
+    certificate: Certificate
+    """What the ledger proves, and who paid most for it: for whoever ran it."""
+    document: CertificateDocument
+    """The certificate for everybody: signed, and without anything private. `print` it."""
+    simulation: bool
+    weights: Tensor = field(repr=False)
+    """The trained parameters as one flat row."""
+    context: RunContext = field(repr=False)
+    why: str = ""
+
+    @cached_property
+    def model(self) -> nn.Module:
+        """The module that was given (or named by the recipe), trained and ready to predict; a copy of its own."""
+        module = copy.deepcopy(self.context.model)
+        module.load_state_dict(self.context.layout.unflatten(self.weights), strict=False)
+        return module.eval()
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Returns the class of each record, or its predicted numbers for regression."""
+        with torch.no_grad():
+            out: Tensor = self.model(x)
+        return out.argmax(1) if self.context.federation.classes else out
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the outcome as `sordino run --json` prints it."""
+        return {
+            "run": str(self.folder),
+            "rounds": self.rounds,
+            "stopped": self.stopped,
+            "why": self.why,
+            "test": {"accuracy": self.accuracy, "loss": self.loss},
+            "seconds": round(self.seconds, 3),
+            "certificate": [asdict(entry) for entry in self.certificate.entries],
+            "simulation": self.simulation,
+        }

@@ -1,0 +1,224 @@
+"""A run: rounds until the recipe, the budget or the target says stop; a crash loses nothing and forgets no cost."""
+
+from __future__ import annotations
+
+import secrets
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from sordino.client.side import ClientSide
+from sordino.data.federation import Federation
+from sordino.errors import BudgetExceeded, ProtocolError, RecipeError, SordinoWarning
+from sordino.events import Charge
+from sordino.mechanism import Mechanism
+from sordino.random.streams import Entropy, Streams
+from sordino.recipe import Recipe
+from sordino.runs.books import charging_for, refuse_if_spent, stream_name
+from sordino.runs.client_store import ClientStore
+from sordino.runs.context import RunContext
+from sordino.runs.folder import Checkpoint, RunFolder
+from sordino.runs.outcome import Outcome
+from sordino.runs.public import released, test_is_public
+from sordino.runs.round import Simulation, play
+from sordino.runs.setup import assemble
+from sordino.runs.statement import statement_of
+from sordino.server.charging import Charging
+from sordino.server.side import Position, ServerSide
+from sordino.terms import Terms, Turn
+
+RoundWatcher = Callable[[Mapping[str, Any]], None]
+"""Is told the metrics of every round."""
+
+_CHUNK = 1 << 16
+"""Clients whose opening messages are made at once."""
+
+
+def run(
+    recipe: Recipe | None = None,
+    *,
+    model: nn.Module | None = None,
+    federation: Federation | None = None,
+    mechanism: Mechanism | None = None,
+    out: Path | str | None = None,
+    resume: bool = False,
+    watcher: RoundWatcher | None = None,
+    **sections: Any,
+) -> Outcome:
+    """Trains a federated model under a privacy budget.
+
+    Args:
+        recipe: what to do; the embedded default when left out.
+        model: a module of your own, in place of `recipe.model`.
+        federation: data of your own, in place of `recipe.data` and `recipe.partition`.
+        mechanism: a mechanism of your own, in place of `recipe.mechanism`.
+        out: the run folder; by default a new one under `runs/`.
+        resume: go on with the run that `out` holds.
+        watcher: is called with the metrics of every round.
+        **sections: sections of the recipe by name, as objects or dictionaries: `budget={"epsilon": 2}`.
+
+    Raises:
+        SordinoError: one sentence that names what is wrong and what to do about it; nothing is half-written.
+    """
+    began = time.perf_counter()
+    recipe = (recipe or Recipe.load()).but(**sections)
+    folder = RunFolder(Path(out) if out else fresh_folder(recipe))
+    _require_beginning(folder, recipe, resume)
+    context = assemble(recipe, model, federation, mechanism)
+    if not resume:
+        _begin(folder, context)
+    context = replace(context, randomness=Entropy() if recipe.run.entropy else Streams(folder.facts()["stream"]))
+    with folder.alone(), _books(context, folder) as charging:
+        last = _rounds(context, folder, charging, watcher or (lambda metrics: None))
+        certificate = charging.certificate(last.stopped)
+        document = charging.document(certificate, statement_of(context), last.stopped)
+        folder.save_model(context.layout, last.here.weights)
+        folder.save_certificate(certificate, document)
+    loss, accuracy = context.evaluate(last.here.weights)
+    return Outcome(
+        folder=folder.path,
+        rounds=last.here.round_,
+        stopped=last.stopped or "rounds",
+        why=last.why,
+        accuracy=accuracy,
+        loss=loss,
+        seconds=time.perf_counter() - began,
+        certificate=certificate,
+        document=document,
+        simulation=True,
+        weights=last.here.weights,
+        context=context,
+    )
+
+
+def _require_beginning(folder: RunFolder, recipe: Recipe, resume: bool) -> None:
+    """Refuses to overwrite a run, to resume what never began, and to go on with another recipe."""
+    if folder.begun and not resume:
+        raise RecipeError(f"--out {folder.path} already holds a run: add --resume, or name another folder")
+    if resume and not folder.begun:
+        raise RecipeError(f"{folder.path} holds no run that began: leave out --resume to begin one there")
+    if resume and folder.recipe() != recipe:
+        raise RecipeError(
+            f"{folder.path} was begun with another recipe: resume it without a recipe or --set, or name another --out"
+        )
+
+
+def _begin(folder: RunFolder, context: RunContext) -> None:
+    """Makes the folder of a new run, once everything that could be refused was not."""
+    recipe = context.recipe
+    refuse_if_spent(context)
+    if recipe.ledger.path is not None:
+        with charging_for(context, recipe.ledger.path, "", witness=recipe.ledger.witness):
+            pass  # a ledger that cannot be made leaves no folder behind
+    folder.prepare()
+    path, heads = (recipe.ledger.path, None) if recipe.ledger.path else (folder.ledger, folder.heads)
+    # the ledger is there before the folder holds a run: whoever goes on with that never has to make one
+    with charging_for(context, path, "", heads=heads, witness=recipe.ledger.witness) as charging:
+        head, stream = charging.ledger.head, stream_name(context, charging.ledger)
+        for sentence in charging.warnings:
+            warnings.warn(sentence, SordinoWarning, stacklevel=3)
+    name = f"{folder.path.name}-{secrets.token_hex(4)}"
+    folder.create(recipe, {"run": name, "simulation": True, "head": head, "stream": stream})
+
+
+def _books(context: RunContext, folder: RunFolder) -> AbstractContextManager[Charging]:
+    """Opens the ledger of a run that has begun: the one that it began with, and no older copy of it.
+
+    Raises:
+        LedgerError: it is gone, or was rolled back, cut or replaced: what was spent would be forgotten.
+    """
+    settings = context.recipe.ledger
+    path, run_id = settings.path or folder.ledger, folder.facts()["run"]
+    return charging_for(context, path, run_id, create=False, head=folder.head(), witness=settings.witness)
+
+
+def _rounds(context: RunContext, folder: RunFolder, charging: Charging, watcher: RoundWatcher) -> Checkpoint:
+    """Plays rounds from the last checkpoint on, and returns where they ended."""
+    store = ClientStore(folder.store)
+    simulation = simulation_of(context, charging, store)
+    last = folder.load(store) or Checkpoint(opened(simulation, context))
+    folder.rewind(last.here.round_)
+    while last.stopped is None:
+        last = _one(context, simulation, folder, last.here, watcher)
+        if last.stopped == "target":
+            charging.forfeit(last.here.round_)
+        last = replace(last, head=charging.ledger.head)
+        folder.save(last, store)
+    return last
+
+
+def simulation_of(context: RunContext, charging: Charging, store: ClientStore) -> Simulation:
+    """Returns both sides of the run's federation, in this process."""
+    return Simulation(
+        ServerSide(context.mechanism, context.step, charging, context.randomness),
+        ClientSide(context.mechanism, context.trainer, context.randomness),
+        context.federation,
+        context.dropout,
+        store,
+    )
+
+
+def _one(
+    context: RunContext, simulation: Simulation, folder: RunFolder, here: Position, watcher: RoundWatcher
+) -> Checkpoint:
+    """Plays one round and tells about it; a budget that would be exceeded keeps the model and stops."""
+    began, settings = time.perf_counter(), context.recipe.run
+    about: dict[str, Any] = {"round": here.round_ + 1}
+    first = {"first_knobs": here.knobs.scalars()} if here.round_ == 0 else {}
+    try:
+        played = play(simulation, here)
+    except BudgetExceeded as stop:
+        return Checkpoint(here, "budget", str(stop))
+    except ProtocolError as abort:
+        after, notes = replace(here, round_=here.round_ + 1), None
+        about |= {"aborted": str(abort)}
+    else:
+        after = replace(played.here, public=context.public_scores(played.here.weights))
+        notes = played.notes
+        about |= {**played.about(), "epsilon": simulation.server.charging.spent()}
+    last = _last_round(after, settings.rounds)
+    looks = after.round_ % settings.evaluate_every == 0 or after.round_ >= last
+    loss, accuracy = context.evaluate(after.weights) if looks else (None, None)
+    about |= {**first, "loss": loss, "accuracy": accuracy, "seconds_total": time.perf_counter() - began}
+    folder.log(about, released(about, context.mechanism, test_is_public(context.federation)))
+    if settings.notes and notes is not None:
+        folder.note(after.round_, notes)
+    watcher(about)
+    reached = settings.target is not None and accuracy is not None and accuracy >= settings.target
+    return Checkpoint(after, "target" if reached else "rounds" if after.round_ >= last else None)
+
+
+def _last_round(here: Position, rounds: int) -> int:
+    """Returns the round with which the run ends: a schedule may end earlier than the recipe."""
+    return min(rounds, int(here.knobs.number("last_round"))) if "last_round" in here.knobs else rounds
+
+
+def opened(simulation: Simulation, context: RunContext) -> Position:
+    """Returns where a run begins: the first knobs, after the opening release if the mechanism makes one."""
+    mechanism, charging = simulation.server.mechanism, simulation.server.charging
+    knobs = mechanism.adapter.start()
+    if mechanism.opening is not None:
+        charges = tuple(Charge(guarantee, event) for guarantee, event in mechanism.opening.price())
+        everyone = np.arange(simulation.federation.population)
+        eligible = charging.eligible(0, charges, np.ones(len(everyone), bool))
+        reservation = charging.reserve(0, everyone, charges, eligible)
+        turn = Turn(Terms(0, context.weights, knobs), simulation.clients.randomness)
+        told = simulation.tell(mechanism.opening, turn, everyone, _CHUNK)
+        knobs = knobs.plus(mechanism.opening.conclude(told))
+        charging.settle(reservation, everyone, charges, None)
+    return Position(0, context.weights, knobs, {}, {})
+
+
+def fresh_folder(recipe: Recipe) -> Path:
+    """Returns the name of a new folder under `runs/`."""
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    path = Path("runs") / f"{stamp}-{recipe.mechanism.name}"
+    return path if not path.exists() else path.with_name(f"{path.name}-{secrets.token_hex(2)}")

@@ -1,0 +1,112 @@
+"""What a run did besides charging its ledger, in words: what was done, and what a deployment would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sordino._version import __version__
+from sordino.account.certificate.document import Statement
+from sordino.aggregate.secure_sum import SecureSum
+from sordino.mechanism import Mechanism
+from sordino.recipe import Recipe
+from sordino.runs.context import RunContext
+from sordino.runs.public import coins_are_secret, test_is_public
+from sordino.select.fixed import Everyone, FixedSize
+from sordino.select.poisson import Poisson
+from sordino.server.view import views
+
+
+def statement_of(context: RunContext) -> Statement:
+    """Returns what a certificate says about how a run was made."""
+    mechanism, recipe = context.mechanism, context.recipe
+    return Statement(
+        mechanism=mechanism.name,
+        mode=mechanism.mode,
+        trust=mechanism.trust,
+        views=views(mechanism),
+        sampling_assumed=_assumed(mechanism),
+        sampling_executed=_executed(mechanism, recipe, context.randomness.simulation),
+        denominator="a public constant, fixed beforehand; not the number of those who answered"
+        if mechanism.mode == "certified"
+        else "the paper's, which may depend on who answered",
+        noise_source="a seed: whoever knows it can subtract the noise; a deployment draws from the operating system"
+        if context.randomness.simulation
+        else "the operating system's entropy",
+        arithmetic=mechanism.perturber.arithmetic,
+        secure_sum=_summed(mechanism, recipe),
+        data_accesses=tuple(_accesses(context)),
+        unprotected=tuple(_unprotected(context)),
+        assumptions=tuple(_assumptions(context)),
+        code_version=__version__,
+    )
+
+
+def _assumed(mechanism: Mechanism) -> str:
+    if not coins_are_secret(mechanism):
+        return "none: no promise rests on who was selected"
+    if isinstance(mechanism.selector, Poisson):
+        rate = mechanism.selector.rate
+        return f"Poisson, every eligible client with probability {rate:g}, coins unknown to the outsider"
+    return f"that of {type(mechanism.selector).__name__}, unknown to the outsider"
+
+
+def _executed(mechanism: Mechanism, recipe: Recipe, simulation: bool) -> str:
+    chosen = mechanism.selector
+    drawn = "from the seed" if simulation else "from the operating system's entropy"
+    if isinstance(chosen, Everyone):
+        return "everybody who could pay was asked in every round"
+    if isinstance(chosen, Poisson):
+        return f"Poisson with probability {chosen.rate:g}, coins drawn {drawn}, by the server"
+    if isinstance(chosen, FixedSize):
+        return f"cohorts of {chosen.size} without replacement, drawn {drawn}, by the server"
+    return f"{type(chosen).__name__}, drawn {drawn}, by the server"
+
+
+def _summed(mechanism: Mechanism, recipe: Recipe) -> str:
+    summing = mechanism.aggregator
+    if mechanism.trust != "distributed":
+        return "none: the server receives every message"
+    if not isinstance(summing, SecureSum):
+        return (
+            "plain sum stands in for a secure one in this simulation: the server of this run could have seen single "
+            "messages; a deployment needs aggregate.kind = 'secure', and the promise against the server assumes it"
+        )
+    played = {
+        "exact": "the sum was computed without cryptography",
+        "masked": "masks were played, keys were not exchanged",
+        "full": "the whole protocol was played",
+    }[summing.fidelity]
+    collusion = f"a share of {summing.corrupt:g} of a cohort" if summing.corrupt else "nobody"
+    return (
+        f"secure sum ({played}); withstands a share of {summing.tolerance:g} vanishing and the server colluding with "
+        f"{collusion}; computational security (X25519, AES, 128 bits), sparse graphs fail with probability 2^-40"
+    )
+
+
+def _accesses(context: RunContext) -> Iterator[str]:
+    yield "training rounds: charged"
+    if context.mechanism.opening is not None:
+        yield "an opening release before the first round: charged"
+    if context.recipe.data.normalise != "none":
+        yield "scaling of each record by itself: needs no charge"
+    yield "choice of settings, data exploration, earlier trials without this ledger: not charged, not known here"
+    if len(context.federation.test_x) and not test_is_public(context.federation):
+        yield "scores on private test records: computed, not released, not charged"
+
+
+def _unprotected(context: RunContext) -> Iterator[str]:
+    if context.recipe.run.target is not None and not test_is_public(context.federation):
+        yield "the round in which the run ended (run.target is asked of private test records)"
+    yield "number and kind of releases, and public settings"
+    yield "how long rounds take, and when the ledger's heads were published"
+
+
+def _assumptions(context: RunContext) -> Iterator[str]:
+    yield "whoever runs it keeps private/ to themselves"
+    if context.mechanism.trust == "distributed":
+        yield "clients add their shares of noise, the server follows the protocol"
+        yield "who vanishes does not depend on the data"
+    if context.mechanism.trust == "central":
+        yield "the server is trusted with every message"
+    if context.mechanism.unit == "record":
+        yield "a record that several clients hold is protected once for each copy, not all copies together"

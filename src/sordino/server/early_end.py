@@ -1,0 +1,81 @@
+"""The chance that one client's own coins decide when a run ends, over its real schedule.
+
+A run ends when too few clients can pay for the next release. Who can pay depends on who took part, and so on coins
+that an outsider must not see (docs/accounting.md, "Ending a run early"). The chance is taken out of an outsider's δ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from sordino.account.accountants.accountant import epsilon as price
+from sordino.account.accountants.filter import filter_for
+from sordino.account.ledger.budget import Budget
+from sordino.account.ledger.leaving import chance_over_schedule
+from sordino.account.ledger.ledger import Ledger
+from sordino.events import Charge, ComposedDpEvent, DpEvent, Guarantee, PoissonSampledDpEvent, Unbounded
+
+PlannedCharges = Sequence[Sequence[Charge]]
+"""What each planned round costs, in the order of the rounds."""
+
+
+def chance_of_early_end(ledger: Ledger, run: str, schedule: PlannedCharges, budget: Budget, minimum: int) -> float:
+    """Returns a bound on that chance; 0 where coins cannot matter, 1 (no credit) where nothing better is proved.
+
+    **Formal guarantees**: if every client can pay for *all* planned rounds on top of what it paid before this run, no
+    coin can end it. Otherwise, for independent coins on a ledger without earlier runs, `chance_over_schedule` bounds
+    the chance from the whole schedule, dear rounds included, in the additive cost of a privacy filter: a client that
+    the accountant bars has exceeded that filter's capacity, too, so inability is never underestimated.
+    """
+    amplified = [charge for charges in schedule for charge in charges if charge.payers == "eligible"]
+    if not amplified:
+        return 0.0
+    plans = _by_guarantee(schedule)
+    strictest = min([budget.epsilon, *budget.clients.values()])
+    if all(_affordable(ledger, run, guarantee, plan, strictest, budget) for guarantee, plan in plans.items()):
+        return 0.0
+    earlier = any(entry.run != run for entry in ledger.entries)
+    if earlier or not all(isinstance(charge.event, PoissonSampledDpEvent) for charge in amplified):
+        return 1.0
+    rates = [max(_rate(charge) for charge in charges if charge.payers == "eligible") for charges in schedule]
+    clients = len(ledger.members)
+    total = 0.0
+    for guarantee, plan in plans.items():
+        chosen = filter_for(strictest, budget.delta, ComposedDpEvent(tuple(plan)), guarantee.adjacency)
+        costs = [chosen.cost(event, guarantee.adjacency) for event in plan]
+        left = np.full(clients, chosen.capacity)
+        total += chance_over_schedule(left, min(minimum, clients), rates, costs, chosen.capacity)
+    return min(1.0, total)
+
+
+def _by_guarantee(schedule: PlannedCharges) -> dict[Guarantee, list[DpEvent]]:
+    """Returns what a client pays that takes part in every round, for each promise that its own coins are charged to."""
+    plans: dict[Guarantee, list[DpEvent]] = {}
+    for charges in schedule:
+        for charge in charges:
+            if charge.payers == "participants" and not isinstance(charge.event, Unbounded):
+                plans.setdefault(charge.guarantee, []).append(charge.event)
+    return plans
+
+
+def _affordable(
+    ledger: Ledger, run: str, guarantee: Guarantee, plan: Sequence[DpEvent], epsilon: float, budget: Budget
+) -> bool:
+    """Returns whether a client that paid every charge of earlier runs can pay for the whole plan, too."""
+    before = [
+        charge.event
+        for entry in ledger.entries
+        if entry.run != run
+        for charge in entry.charges
+        if charge.guarantee == guarantee
+    ]
+    spent = price(ComposedDpEvent((*before, *plan)), budget.delta, adjacency=guarantee.adjacency)
+    return math.isfinite(spent) and spent <= epsilon * (1 + 1e-9)
+
+
+def _rate(charge: Charge) -> float:
+    rate: float = charge.event.sampling_probability
+    return rate

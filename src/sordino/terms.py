@@ -1,0 +1,140 @@
+"""What the server tells its clients, and one side's view of a round.
+
+A server sends `Terms` and, once it knows who is left, `Survivors`; nothing else goes from server to client. A `Turn` is
+what one side works with in a round: the public terms, and randomness of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sordino.random.streams import Randomness
+from sordino.types import IntArray
+
+
+def scalar(value: float) -> Tensor:
+    """Returns a tensor that holds one number, in double precision."""
+    return torch.tensor(value, dtype=torch.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Knobs:
+    """Public numbers that steer a round: the bound, the noise relative to it, and what else a mechanism needs.
+
+    `more` holds tensors by name (component scales, selection scores, a schedule's state).
+    """
+
+    clip_norm: float
+    noise_multiplier: float
+    more: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.more[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.more
+
+    def number(self, name: str) -> float:
+        """Returns one of the further knobs as a number."""
+        return float(self.more[name])
+
+    def but(self, clip_norm: float | None = None, noise_multiplier: float | None = None, **more: Tensor) -> Knobs:
+        """Returns the knobs with some of them changed."""
+        return Knobs(
+            self.clip_norm if clip_norm is None else clip_norm,
+            self.noise_multiplier if noise_multiplier is None else noise_multiplier,
+            {**self.more, **more},
+        )
+
+    def plus(self, more: Mapping[str, Tensor]) -> Knobs:
+        """Returns the knobs with further ones, or with new values of them."""
+        return Knobs(self.clip_norm, self.noise_multiplier, {**self.more, **more})
+
+    def scalars(self) -> dict[str, float]:
+        """Returns the knobs that are single numbers, by name."""
+        singles = {name: float(knob) for name, knob in sorted(self.more.items()) if knob.numel() == 1}
+        return {"clip_norm": self.clip_norm, "noise_multiplier": self.noise_multiplier, **singles}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Returns all knobs as tensors, to be written down."""
+        return {"clip_norm": scalar(self.clip_norm), "noise_multiplier": scalar(self.noise_multiplier), **self.more}
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Knobs:
+        """Inverts `tensors`."""
+        more = {name: knob for name, knob in tensors.items() if name not in ("clip_norm", "noise_multiplier")}
+        return cls(float(tensors["clip_norm"]), float(tensors["noise_multiplier"]), more)
+
+
+def _nobody() -> IntArray:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Server → clients: the model to begin with, the knobs, and who was asked."""
+
+    round_: int
+    weights: Tensor
+    knobs: Knobs
+    cohort: IntArray = field(default_factory=_nobody)
+    """Who was asked this round, in increasing order (the server knows; an outsider never sees it)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Survivors:
+    """Server → clients: whose messages arrived, once no more are waited for."""
+
+    round_: int
+    clients: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """One side's view of a round: the public terms, and randomness that only this side has."""
+
+    terms: Terms
+    randomness: Randomness
+
+    @property
+    def round_(self) -> int:
+        """The round's number; the first is 1."""
+        return self.terms.round_
+
+    @property
+    def weights(self) -> Tensor:
+        """The global model that the round begins with."""
+        return self.terms.weights
+
+    @property
+    def knobs(self) -> Knobs:
+        """The public numbers that steer the round."""
+        return self.terms.knobs
+
+    @property
+    def cohort(self) -> IntArray:
+        """Who was asked."""
+        return self.terms.cohort
+
+    def but(self, **changes: object) -> Turn:
+        """Returns the turn with some of its terms changed."""
+        return Turn(replace(self.terms, **changes), self.randomness)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Vanished:
+    """The clients of one cohort that were lost, by the first thing that each did not do."""
+
+    train: IntArray = field(default_factory=_nobody)
+    upload: IntArray = field(default_factory=_nobody)
+    unmask: IntArray = field(default_factory=_nobody)
+
+    @property
+    def silent(self) -> IntArray:
+        """Those whose message never left them: they are not counted, and pay nothing."""
+        return np.union1d(self.train, self.upload)
