@@ -2,137 +2,161 @@
 
 from __future__ import annotations
 
+from .edits import argument, assigned, called, compared, condition, entry, masked, returned
 from .mutant import Mutant, killed_by
+
+_COMPOSED = "contracts/test_composition.py::"
+_CHEATED = f"{_COMPOSED}test_a_release_with_less_noise_than_quoted_fails_at_settlement_and_no_model_comes_out"
 
 MUTANTS: tuple[Mutant, ...] = (
     *killed_by(
         "select/test_nearest.py::test_the_best_of_those_who_are_there",
         "select/nearest.py",
-        ("ask who cannot pay", "eligible & (merit >= self.refuse_below)", "merit >= self.refuse_below"),
+        ("ask who cannot pay", "Nearest.select", masked("_right", "eligible")),
     ),
     *killed_by(
         "select/test_nearest.py::test_low_scores_are_refused_even_when_places_are_left",
         "select/nearest.py",
-        ("refuse nobody", "eligible & (merit >= self.refuse_below)", "eligible"),
+        ("refuse nobody", "Nearest.select", masked("_left", "eligible")),
     ),
     *killed_by(
         "select/test_nearest.py::test_the_best_are_asked",
         "select/nearest.py",
-        ("the worst first", "np.lexsort((coins, -merit[ids]))", "np.lexsort((coins, merit[ids]))"),
+        ("the worst first", "Nearest.select", argument("lexsort", 0, "(coins, merit[ids])")),
     ),
     *killed_by(
         "select/test_select.py::test_only_eligible_clients_are_asked_and_draws_repeat_by_seed",
         "select/poisson.py",
-        ("ask who cannot pay", "ids = np.flatnonzero(eligible)", "ids = np.arange(len(eligible))"),
+        ("ask who cannot pay", "Poisson.select", assigned("ids", "np.arange(len(eligible))")),
     ),
     *killed_by(
         "select/test_select.py::test_amplification_is_the_outsiders_alone",
         "select/poisson.py",
-        (
-            "amplify every outsider",
-            'guarantee == Guarantee("client", "outsider", "add_remove")',
-            'guarantee.observer == "outsider"',
-        ),
-        (
-            "amplify the server",
-            'guarantee == Guarantee("client", "outsider", "add_remove")',
-            'guarantee.unit == "client"',
-        ),
-        (
-            "charge participants for the coin",
-            'PoissonSampledDpEvent(self.rate, event), "eligible")',
-            "PoissonSampledDpEvent(self.rate, event))",
-        ),
+        ("amplify every outsider", "Poisson.charge", assigned("amplified", "guarantee.observer == 'outsider'")),
+        ("amplify the server", "Poisson.charge", assigned("amplified", "guarantee.unit == 'client'")),
+        ("charge participants for the coin", "Poisson.charge", returned("Charge(_0, _1)", "rate")),
     ),
     *killed_by(
         "mechanisms/test_dropout_robust.py::test_selection_amplifies_against_the_outsider_alone",
         "mechanism.py",
-        (
-            "drop the last charge",
-            "for guarantee, event in self.perturber.price(turn))",
-            "for guarantee, event in self.perturber.price(turn)[:1])",
-        ),
+        ("drop the last charge", "Mechanism.charges", returned("_[:1]")),
     ),
     *killed_by(
-        "perturb/test_shares.py::test_a_client_that_vanishes_before_it_reveals_leaves_more_noise",
-        "aggregate/plain.py",
-        ("subtract what was never revealed", "revealed[present].sum(0", "revealed.sum(0"),
+        f"{_COMPOSED}test_a_bounder_that_exceeds_what_it_states_is_caught_before_anything_is_sent",
+        "client/side.py",
+        ("rows are not measured", "ClientSide.contribute", called("_measure", "None")),
+        ("rows that are not numbers pass", "_measure", condition("longest > stated.norm", "longest")),
+    ),
+    *killed_by(
+        f"{_COMPOSED}test_parts_that_do_not_fit_are_refused_with_a_sentence",
+        "mechanism.py",
+        ("noise for another norm", "needs", condition("False", "order")),
+        ("noise that refuses nothing", "Mechanism.__post_init__", condition("False", "refuses")),
+    ),
+    *killed_by(
+        f"{_COMPOSED}test_a_bound_on_clients_is_refused_where_records_are_promised",
+        "mechanism.py",
+        ("a bound of another unit", "Mechanism.__post_init__", compared("False", "unit")),
+    ),
+    *killed_by(
+        "contracts/test_two_sides.py::test_all_rows_at_once_and_one_client_at_a_time_release_the_same",
+        "runs/round.py",
+        ("subtract what was never revealed", "_answering", condition("True", "lost")),
     ),
     *killed_by(
         "perturb/test_shares.py::test_fewer_survivors_than_the_shares_were_drawn_for_abort",
         "aggregate/plain.py",
-        ("accept any survivors", "if survivors < least:", "if False:"),
+        ("accept any survivors", "require", condition("False", "survivors")),
+    ),
+    *killed_by(
+        "aggregate/test_plain.py::test_what_is_revealed_is_taken_from_the_stated_noise",
+        "aggregate/plain.py",
+        ("revealed noise still counts", "StatedNoise.minus", returned("self")),
+        ("revealed noise is not told to the sum", "PlainSum.subtract", argument("replace", "noise", "partial.noise")),
+    ),
+    *killed_by(
+        "aggregate/test_plain.py::test_what_is_revealed_is_taken_from_the_stated_noise",
+        "aggregate/secure_sum.py",
+        ("revealed noise still counts", "SecureSum.subtract", assigned("noise", "partial.noise")),
+    ),
+    *killed_by(
+        f"{_COMPOSED}test_a_message_that_was_bounded_by_more_than_the_terms_say_is_refused_by_the_server",
+        "aggregate/plain.py",
+        ("accept messages of a larger bound", "StatedNoise.plus", condition("False", "norm")),
+    ),
+    *killed_by(
+        f"{_COMPOSED}test_one_message_with_too_little_noise_is_found_among_many",
+        "aggregate/plain.py",
+        ("the noisiest message counts", "StatedNoise.plus", called("min", "max(_0, _1)", "self")),
     ),
     *killed_by(
         "perturb/test_integer_shares.py::test_every_fidelity_gives_the_same_sum",
         "aggregate/secure_sum.py",
-        ("everybody unmasks", '"unmask": set(vanished.unmask.tolist()),', '"unmask": set(),'),
+        ("everybody unmasks", "SecureSum._play", entry("unmask", "set()")),
     ),
     *killed_by(
         "perturb/test_integer_shares.py::test_too_few_survivors_or_answers_abort",
         "aggregate/secure_sum.py",
-        ("unmask without a majority", "if asked - gone < majority:", "if False:"),
+        ("unmask without a majority", "SecureSum._add", condition("False", "majority")),
     ),
     *killed_by(
         "perturb/test_integer_shares.py::test_records_are_rounded_without_a_norm_to_hold_to",
         "aggregate/dither.py",
-        ("no dither", "np.floor(values + generator.random(self.width))", "np.round(values)"),
+        ("no dither", "Dither.round_rows", called("floor", "np.round(values)")),
     ),
     *killed_by(
         "aggregate/test_dither.py::test_a_record_moves_the_rounded_row_by_at_most_the_sensitivities",
         "aggregate/dither.py",
-        ("sensitivity before rounding", "l2 = length + root", "l2 = length"),
+        ("sensitivity before rounding", "Dither.event", assigned("l2", "length")),
     ),
     *killed_by(
         "aggregate/test_integers.py::test_the_norm_is_bounded_whatever_comes_in",
         "aggregate/integers.py",
-        (
-            "accept any rounding",
-            "if _squared(rounded) <= self.squared_norm:\n                return rounded",
-            "if True:\n                return rounded",
-        ),
-        ("skip the clip", "(min(1.0, self.clip_norm / norm) if norm > 0 else 0.0)", "1.0"),
+        ("accept any rounding", "Grid.round_rows", assigned("fits", "np.ones(len(left), bool)")),
+        ("skip the clip", "Grid.round_rows", assigned("factors", "1.0")),
     ),
     *killed_by(
         "aggregate/test_integers.py::test_sensitivities_are_those_of_the_rounded_vector",
         "aggregate/integers.py",
-        ("sensitivity before rounding", "* math.sqrt(self.squared_norm)\n", "* self.clip_norm * self.scale\n"),
+        ("sensitivity before rounding", "Grid.l2_sensitivity", called("sqrt", "self.clip_norm * self.scale")),
     ),
     *killed_by(
-        "run/test_run.py::test_the_ledger_is_the_plan",
-        "round.py",
-        ("settle nobody", "stage.books.settle(reservation, senders,", "stage.books.settle(reservation, senders[:0],"),
+        "runs/test_run.py::test_the_ledger_is_the_plan",
+        "server/side.py",
+        ("settle nobody", "ServerSide.settle", argument("settle", 1, "_[:0]")),
     ),
     *killed_by(
-        "run/test_run.py::test_the_budget_stops_the_run_before_the_release_and_keeps_the_model",
-        "books.py",
-        ("let everybody pay", "allowed &= payers.allowed & self._claim_allows()", "allowed &= self._claim_allows()"),
+        _CHEATED,
+        "server/side.py",
+        (
+            "settle the quote",
+            "ServerSide.settle",
+            argument("settle", 2, "asked.charges"),
+        ),
+    ),
+    *killed_by(
+        _CHEATED,
+        "account/ledger/settlement.py",
+        ("settlement not compared", "refuse_dearer", condition("True", "quoted")),
+    ),
+    *killed_by(
+        "runs/test_run.py::test_the_budget_stops_the_run_before_the_release_and_keeps_the_model",
+        "server/charging.py",
+        ("let everybody pay", "Charging.eligible", masked("_right", "_claim_allows")),
     ),
     *killed_by(
         "mechanisms/test_component_adaptive.py::test_nobody_uploads_more_often_than_the_claim_allows",
-        "books.py",
-        (
-            "hold no claim to the budget",
-            "allowed &= payers.allowed & self._claim_allows()",
-            "allowed &= payers.allowed",
-        ),
+        "server/charging.py",
+        ("hold no claim to the budget", "Charging.eligible", masked("_left", "_claim_allows")),
     ),
     *killed_by(
         "mechanisms/test_a_dpfl.py::test_the_opening_is_charged_to_everybody_exactly_once",
-        "runner.py",
-        (
-            "drop the opening's charge",
-            "stage.books.settle(reservation, everyone, charges, None)",
-            "stage.books.settle(reservation, everyone[:0], charges, None)",
-        ),
+        "runs/run.py",
+        ("drop the opening's charge", "opened", argument("settle", 1, "_[:0]")),
     ),
     *killed_by(
-        "run/test_run.py::test_aborted_rounds_are_told_and_paid_for_and_the_next_one_works",
-        "runner.py",
-        (
-            "hide aborted rounds",
-            'about: dict[str, Any] = {"round": turn.round_, "aborted": str(abort)}',
-            'about: dict[str, Any] = {"round": turn.round_}',
-        ),
+        "runs/test_run.py::test_aborted_rounds_are_told_and_paid_for_and_the_next_one_works",
+        "runs/run.py",
+        ("hide aborted rounds", "_one", assigned("about", "{}", "aborted")),
     ),
 )
