@@ -24,8 +24,9 @@ from sordino.audit.endtoend import roc_chart
 from sordino.audit.membership import infer
 from sordino.audit.scene import stage
 from sordino.audit.whitebox import audit, guarantees
+from sordino.charts import Axis, Chart, Series
+from sordino.recipe import Recipe
 from sordino.report import static
-from sordino.report.chart import Axis, Chart, Series
 from sordino.runs.setup import assemble, load
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -141,7 +142,7 @@ def roc() -> Iterator[str]:
     yield from head(*names)
     curves = {}
     for name, settings in ROC.items():
-        recipe = recipes.read(None, [*OVERFIT, *settings])
+        recipe = Recipe.load(None, [*OVERFIT, *settings])
         federation = load(recipe)
         found = infer(recipe, federation, SHADOWS, TRIALS, 10_000, recipe.run.rounds, 0)
         accuracy = _accuracy(recipe)
@@ -163,7 +164,7 @@ def _accuracy(recipe: recipes.Recipe) -> float:
 
 def remembers() -> Iterator[str]:
     """Yields loss and accuracy of Table III's network, trained without noise, on its own images and on others."""
-    from papers.bench import UNBOUND, recipe_of
+    from papers.experiment_runner import UNBOUND, recipe_of
     from papers.yuan import MLP
 
     from sordino.audit.replay import replay

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sordino import recipe as recipes
 from sordino.compare.playing import finished, play_all
 from sordino.recipe import Recipe
 from sordino.report.reading import RunView, read
@@ -36,7 +35,7 @@ class Row:
         return self.of(0).mechanism.name
 
     def of(self, seed: int) -> Recipe:
-        return recipes.read(ROOT / "recipes" / "papers" / f"{self.recipe}.toml", [*self.settings, f"run.seed={seed}"])
+        return Recipe.load(ROOT / "recipes" / "papers" / f"{self.recipe}.toml", [*self.settings, f"run.seed={seed}"])
 
 
 SHARED = ("mechanism.trust=distributed",)
@@ -87,7 +86,7 @@ class Job:
 def jobs(row: Row, seeds: int, runs: Path) -> Iterator[Job]:
     for seed in range(seeds):
         recipe = row.of(seed)
-        digest = hashlib.blake2b(recipes.dump(recipe).encode(), digest_size=8).hexdigest()
+        digest = hashlib.blake2b(recipe.to_toml().encode(), digest_size=8).hexdigest()
         yield Job(recipe, runs / f"{row.recipe}-{digest}")
 
 

@@ -11,7 +11,7 @@ from workloads import CLIP_NORM, LEARNING_RATE, Workload, data, flat
 
 from sordino.data.federation import Federation
 from sordino.recipe import Recipe
-from sordino.runs.runner import run
+from sordino.runs.run import run
 
 
 class Contender:
@@ -20,11 +20,12 @@ class Contender:
     def __init__(self, workload: Workload, engine: str = "auto") -> None:
         x, y, test_x, test_y = data()
         owners = np.repeat(np.arange(workload.clients), workload.records)
-        self.federation = Federation.of(x, y, owners, test=(test_x, test_y))
+        federation = Federation.of(x, y, owners, test=(test_x, test_y))
+        self.federation = federation.declare(federation.proposed())
         self.workload, self.engine, self.model = workload, engine, workload.model()
 
     def play(self, rounds: int, noise: float) -> list[float]:
-        recipe = Recipe.model_validate(
+        recipe = Recipe.from_dict(
             {
                 "mechanism": {"name": "dp_fedavg", "clip_norm": CLIP_NORM, "noise_multiplier": noise or 1e-9},
                 "select": {"kind": "fixed", "size": self.workload.cohort},
