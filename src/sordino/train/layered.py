@@ -71,8 +71,8 @@ class LayeredGradients:
     def clipped_examples(self, rows: Tensor, x: Tensor, y: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
         lacking = ALIKE - (x.shape[1] if len(rows) > 1 else mask.numel())
         if lacking > 0 and mask.numel():
-            more = [torch.cat([part, part[:, :1].expand(-1, lacking, *part.shape[2:])], 1) for part in (x, y)]
-            sums, norms = self.clipped_examples(rows, *more, functional.pad(mask, (0, lacking)), bound)
+            x, y = (torch.cat([part, part[:, :1].expand(-1, lacking, *part.shape[2:])], 1) for part in (x, y))
+            sums, norms = self.clipped_examples(rows, x, y, functional.pad(mask, (0, lacking)), bound)
             return sums, norms[:, : mask.shape[1]]
         sums, norms = self._clip_examples(rows, x, y, mask, bound)
         good = torch.isfinite(norms)

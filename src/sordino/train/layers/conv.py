@@ -40,7 +40,7 @@ class Conv2d:
     def gradient(self, x: Tensor, error: Tensor, out: Tensor) -> None:
         if out.dtype != error.dtype:
             each = self._examples(x.double(), error.double())
-            self.place(each.unflatten(0, error.shape[:2]).sum(1), out)
+            self.place(each.view(*error.shape[:2], -1).sum(1), out)
             return
         weights, like = self.weight.of(out), _channels_last(self.weight.of(out)[0])
         biases = [None] * len(out) if self.bias is None else list(self.bias.of(out))
@@ -51,7 +51,7 @@ class Conv2d:
                 bias.copy_(by_bias)
 
     def examples(self, x: Tensor, error: Tensor) -> Tensor:
-        return self._examples(x, error).unflatten(0, error.shape[:2])
+        return self._examples(x, error).view(*error.shape[:2], -1)
 
     def place(self, sums: Tensor, out: Tensor) -> None:
         count, channels, height, width = self.weight.shape
@@ -62,7 +62,7 @@ class Conv2d:
 
     def squared_norms(self, x: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
         # in double precision: where examples cancel, rounding is relative to what cancelled
-        each = self._examples(x.double(), error.double()).unflatten(0, error.shape[:2])
+        each = self._examples(x.double(), error.double()).view(*error.shape[:2], -1)
         lengths = torch.linalg.vector_norm(each, dim=2).sum(1)
         return each.sum(1).square().sum(1).to(x.dtype), lengths.to(x.dtype)
 
