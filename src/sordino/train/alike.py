@@ -29,6 +29,6 @@ def batch_alike(gradients: Gradients, weights: Tensor, x: Tensor, y: Tensor, cli
     for length in COMPANY:
         mask = torch.zeros(clients, length)
         mask[:, 0] = 1
-        batch = (part[:length].expand(clients, *part[:length].shape) for part in (x, y))
-        found.append(gradients.clipped_examples(rows, *batch, mask, 1e30)[0].float())
+        xs, ys = (part[:length].expand(clients, *part[:length].shape) for part in (x, y))
+        found.append(gradients.clipped_examples(rows, xs, ys, mask, 1e30)[0].float())
     return all(torch.equal(sums[:1].expand_as(sums), sums) and torch.equal(sums, found[0]) for sums in found)
