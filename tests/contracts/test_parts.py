@@ -275,11 +275,11 @@ def test_what_is_charged_is_what_was_quoted_and_depends_on_public_knobs_alone(co
 def test_shapes_and_types_are_what_the_next_stage_expects(composed: str) -> None:
     for stage in stages(composed):
         width = len(stage.context.weights)
-        assert stage.update.rows.dtype == torch.float32 and stage.update.rows.shape[1] == width
+        assert stage.update.rows.dtype in (torch.float32, torch.float64) and stage.update.rows.shape[1] == width
         bounded, message = stage.bounded, stage.sent.message
-        assert bounded.rows.shape == stage.update.rows.shape and bounded.rows.dtype == torch.float32
+        assert bounded.rows.shape == stage.update.rows.shape and bounded.rows.dtype == stage.update.rows.dtype
         assert bounded.weights.shape == bounded.clipped.shape == (CLIENTS,) and bounded.clipped.dtype == torch.bool
-        assert message.rows.shape == bounded.rows.shape and message.rows.dtype in (torch.float32, torch.int64)
+        assert message.rows.shape == bounded.rows.shape and message.rows.dtype in (bounded.rows.dtype, torch.int64)
         assert message.weights.shape == message.squared_multipliers.shape == (CLIENTS,)
         assert message.squared_multipliers.dtype == torch.float64
         assert message.sensitivity in (None, bounded.sensitivity)

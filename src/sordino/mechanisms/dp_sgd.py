@@ -41,7 +41,15 @@ def compose(options: DpSgd, facts: PublicFacts) -> Mechanism:
     """Returns the composition."""
     records = facts.mean_records * facts.expected
     batch = records * options.sampling_rate
-    noise = noise_for(options.trust, "record", options.clip_norm, facts, batch, sampling_rate=options.sampling_rate)
+    noise = noise_for(
+        options.trust,
+        "record",
+        options.clip_norm,
+        facts,
+        batch,
+        sampling_rate=options.sampling_rate,
+        set_noise=options.noise_multiplier,
+    )
     return Mechanism(
         name=options.name,
         mode=options.mode,

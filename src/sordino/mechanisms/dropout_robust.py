@@ -81,7 +81,10 @@ def compose(options: DropoutRobust, facts: PublicFacts) -> Mechanism:
 
 
 def _certified(options: DropoutRobust, facts: PublicFacts) -> Mechanism:
-    noise = noise_for("distributed", "client", options.clip_norm, facts, facts.expected * options.mean_weight)
+    denominator = facts.expected * options.mean_weight
+    noise = noise_for(
+        "distributed", "client", options.clip_norm, facts, denominator, set_noise=options.noise_multiplier
+    )
     return Mechanism(
         name=options.name,
         mode=options.mode,

@@ -78,7 +78,16 @@ def compose(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
 def _certified(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
     record = options.unit == "record"
     share = facts.mean_records if record else 1.0
-    noise = noise_for(options.trust, options.unit, options.clip_norm, facts, facts.expected * share, options.adjacency)
+    highest = max(1.0, relative(options.theta, facts.rounds))
+    noise = noise_for(
+        options.trust,
+        options.unit,
+        options.clip_norm,
+        facts,
+        facts.expected * share,
+        options.adjacency,
+        set_noise=options.noise_multiplier and options.noise_multiplier * highest,
+    )
 
     def planned(length: int) -> SchedulePlan:
         shape = [relative(options.theta, m) for m in range(1, length + 1)]

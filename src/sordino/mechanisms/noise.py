@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sordino.account.accountants.exact import separation_for
 from sordino.account.accountants.lattice import LARGEST_VARIANCE
@@ -43,6 +43,7 @@ def noise_for(
     denominator: float,
     adjacency: Adjacency = "zero_out",
     sampling_rate: float = 1.0,
+    set_noise: float | None = None,
 ) -> NoiseAndSum:
     """Returns noise under this trust, and the sum that goes with it.
 
@@ -54,6 +55,7 @@ def noise_for(
         denominator: the public constant that the sum is divided by.
         adjacency: what a single message hides (client unit; records come and go: add_remove).
         sampling_rate: probability that a record is in a round's batch (record unit).
+        set_noise: the largest noise multiplier of any round, where the user set it and nothing is calibrated.
 
     Raises:
         RecipeError: `replace` is a promise about single messages; sums hide presence.
@@ -62,7 +64,7 @@ def noise_for(
         raise RecipeError(f"mechanism.adjacency is 'replace', which {trust} trust does not promise: leave it out")
     hides: Adjacency = "add_remove" if unit == "record" else adjacency
     if trust == "distributed":
-        return _shared(unit, clip_norm, facts, denominator, hides, sampling_rate)
+        return _shared(unit, clip_norm, facts, denominator, hides, sampling_rate, set_noise)
     if trust == "central":
         return NoiseAndSum(CentralGaussian(unit, hides, sampling_rate), PlainSum(denominator))
     least = facts.least_survivors
@@ -70,7 +72,13 @@ def noise_for(
 
 
 def _shared(
-    unit: Unit, clip_norm: float, facts: PublicFacts, denominator: float, adjacency: Adjacency, sampling_rate: float
+    unit: Unit,
+    clip_norm: float,
+    facts: PublicFacts,
+    denominator: float,
+    adjacency: Adjacency,
+    sampling_rate: float,
+    set_noise: float | None,
 ) -> NoiseAndSum:
     if not facts.secure:
         shares = GaussianShares(unit, adjacency, facts.tolerance, sampling_rate)
@@ -80,7 +88,7 @@ def _shared(
             f"aggregate.tolerance is {facts.tolerance:g} and aggregate.corrupt {facts.corrupt:g}: "
             "a secure sum needs tolerance + corrupt / 2 below 0.5"
         )
-    rounding = _rounding(unit, clip_norm, facts)
+    rounding = _rounding(unit, clip_norm, facts, set_noise)
     integers = IntegerShares(rounding, unit, adjacency, facts.tolerance, sampling_rate, facts.corrupt)
     secure = SecureSum(
         denominator, facts.tolerance, integers.modulus_bits, facts.fidelity, facts.corrupt, rounding.scale
@@ -91,18 +99,27 @@ def _shared(
 def _inflation(facts: PublicFacts) -> float:
     """Returns by what share rounding may raise the sensitivity: as set, or more where noise would be too wide else.
 
-    Noise of at most 2^30 in variance is priced as the Gaussian that dominates it; a coarser grid keeps it there, as
-    long as rounding then costs no more than a twentieth. What is needed is at most the noise of plain releases.
+    Noise of at most 2^30 in variance is drawn, and priced as the Gaussian that dominates it. With a share s the
+    sensitivity is (1 + s)·√d/s in integers, so the noise that plain releases need fits if needed·√d·(1 + 1/s) ≤ 2^15; a
+    grid that would have to cost more than the noise again is not taken.
     """
     if facts.target.epsilon is None:
         return facts.rounding
     needed = math.sqrt(facts.rounds) / separation_for(facts.target.epsilon, facts.target.delta)
-    coarse = math.sqrt(facts.layout.width) * 1.1 * needed / math.sqrt(LARGEST_VARIANCE)
-    return max(facts.rounding, coarse) if coarse <= 0.05 else facts.rounding
+    room = math.sqrt(LARGEST_VARIANCE) / (math.sqrt(facts.layout.width) * 1.1 * needed)
+    return max(facts.rounding, 1 / (room - 1)) if room >= 2 else facts.rounding
 
 
-def _rounding(unit: Unit, clip_norm: float, facts: PublicFacts) -> Grid | Dither:
+def _rounding(unit: Unit, clip_norm: float, facts: PublicFacts, set_noise: float | None) -> Grid | Dither:
+    """Returns the grid, or a coarser one for noise that is set so high that it would be too wide to draw.
+
+    Whatever the grid, the price is that of the rounded vectors' sensitivity (`Grid.event`, `Dither.event`). Beside
+    noise of 2^15 steps, rounding to a step is nothing.
+    """
     width, inflation = facts.layout.width, _inflation(facts)
     if unit == "client":
-        return Grid.fine(width, clip_norm, inflation)
-    return Dither.fine(width, clip_norm, facts.most_in_all, inflation)
+        fine: Grid | Dither = Grid.fine(width, clip_norm, inflation)
+    else:
+        fine = Dither.fine(width, clip_norm, facts.most_in_all, inflation)
+    widest = math.sqrt(LARGEST_VARIANCE) * (1 - 1e-9) / (clip_norm * set_noise) if set_noise else math.inf
+    return fine if fine.scale <= widest else replace(fine, scale=widest)

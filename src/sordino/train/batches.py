@@ -57,20 +57,32 @@ class Rectangle:
         return self.mask(dtype) / torch.from_numpy(self.lengths)[:, None].to(dtype)
 
 
-def rectangles(records: IntArray, rows: IntArray, starts: IntArray, lengths: IntArray) -> Iterator[Rectangle]:
+def rectangles(
+    records: IntArray, rows: IntArray, starts: IntArray, lengths: IntArray, apart: bool = False
+) -> Iterator[Rectangle]:
     """Cuts ragged batches `records[starts[i] : starts[i] + lengths[i]]` into rectangles with little padding.
 
+    With `apart`, how long a client's row is follows from its own batch alone (`padded`), so that a record of one client
+    changes nothing in how another's are added up.
     **Edge cases**: rows with an empty batch appear in no rectangle.
     """
     longest_first = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
     rows, starts, lengths = rows[longest_first], starts[longest_first], lengths[longest_first]
     while len(rows):
-        length = int(lengths[0])
+        length = padded(int(lengths[0])) if apart else int(lengths[0])
+        shortest = padded(int(lengths[0]), below=True) + 1 if apart else (1 - PADDING) * length
         # lengths descend, so the first row that is too short for this rectangle opens the next one
-        end = int(np.searchsorted(-lengths, -(1 - PADDING) * length, side="right"))
+        end = int(np.searchsorted(-lengths, -shortest, side="right"))
         offset = np.minimum(np.arange(length), lengths[:end, None] - 1)
         yield Rectangle(rows[:end], records[starts[:end, None] + offset], lengths[:end])
         rows, starts, lengths = rows[end:], starts[end:], lengths[end:]
+
+
+def padded(length: int, below: bool = False) -> int:
+    """Returns the least of 1, 2, 3, 4, 6, 8, …, 48, 64, 72, 80, … that holds a batch (or the one `below` it)."""
+    step = 1 << max(0, (length - 1).bit_length() - (2 if length <= 64 else 4))
+    fits = -(-length // step) * step
+    return fits - step if below else fits
 
 
 @dataclass(frozen=True)
@@ -138,5 +150,5 @@ class PoissonBatches:
         before = np.concatenate([[0], np.cumsum(drawn)])
         lengths = before[ends] - before[ends - sizes]
         return rectangles(
-            self.shard.records[place[drawn]], np.arange(len(sizes)), before[ends - sizes], lengths
+            self.shard.records[place[drawn]], np.arange(len(sizes)), before[ends - sizes], lengths, apart=True
         ), lengths
