@@ -138,7 +138,7 @@ class World:
         finally:
             client_module.draw_holders = _REAL
         consent = Consent.parse(Reader(open_client(self.terms, MessageKind.CONSENT, said).body))
-        return party._state, consent.signature
+        return party._state, consent.names
 
     @cache  # noqa: B019
     def unmasked(self, client: int, roster: Some, sharers: Some, alive: Some, names: Some) -> int | None:
