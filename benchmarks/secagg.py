@@ -2,7 +2,7 @@
 
 Up to 200 clients and the server run in this one process, one after the other; masks use all cores. Signatures that one
 client has verified are remembered for the others of the process; `one client, cold` forgets them first, as a client on
-a machine of its own has to verify them all. From 1,000 on, three clients are real (and cold), and the others are a crowd
+a machine of its own has to verify them all. From 1,000 on, three clients are real (and cold), the others a crowd
 (`secagg_crowd.py`) that says what a server needs to hear, one at a time. Wall-clock and processor seconds are both
 printed: on a machine that is busy with other things the second tells more.
 """
@@ -23,9 +23,9 @@ import numpy as np
 from Crypto.Protocol.SecretSharing import Shamir
 from rich.console import Console
 from rich.table import Table
+from secagg_crowd import Crowd
 
 from sordino.aggregate.secure import keys, shares
-from secagg_crowd import Crowd
 from sordino.aggregate.secure.client import SumClient, _Side
 from sordino.aggregate.secure.graph import Topology, choose
 from sordino.aggregate.secure.keys import Identity

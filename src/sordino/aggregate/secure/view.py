@@ -34,11 +34,15 @@ class RosterView:
     @cached_property
     def places(self) -> dict[int, int]:
         """The place of each client in the roster, by id."""
-        return {client: place for place, client in enumerate(self.roster.clients.tolist())}
+        return {client: place for place, client in enumerate(self._ids)}
+
+    @cached_property
+    def _ids(self) -> list[int]:
+        return [int(client) for client in self.roster.clients.tolist()]
 
     def client(self, place: int) -> int:
         """Returns the id of the client at a place."""
-        return int(self.roster.clients[place])
+        return self._ids[place]
 
     def clients(self, flags: BoolArray) -> IntArray:
         """Returns the ids of the clients that are flagged."""
