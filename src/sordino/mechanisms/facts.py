@@ -74,6 +74,8 @@ class PublicFacts:
     """Records that a client is taken to hold at least."""
     most_in_all: int = 2**40
     """Records that can be in one sum at most."""
+    most_each: int | None = None
+    """Records that a client can hold at most, if that is declared."""
     private_sizes: IntArray | None = None
     """How many records each client holds. Measured, so not public: for faithful mechanisms that weight by it, whose
     price must be `Unbounded` unless `sizes_public`."""

@@ -105,4 +105,4 @@ def _rounding(unit: Unit, clip_norm: float, facts: PublicFacts) -> Grid | Dither
     width, inflation = facts.layout.width, _inflation(facts)
     if unit == "client":
         return Grid.fine(width, clip_norm, inflation)
-    return Dither.fine(width, clip_norm, facts.most_in_all, inflation)
+    return Dither.fine(width, clip_norm, facts.most_in_all, inflation, facts.most_each)

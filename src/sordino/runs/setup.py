@@ -132,6 +132,7 @@ def _facts(recipe: Recipe, federation: Federation, layout: Layout, training: Loc
         records=told.total,
         least_records=told.fewest,
         most_in_all=told.most_in_all,
+        most_each=told.most_records,
         private_sizes=federation.sizes(),
         sizes_public=bool(told.sizes),
         layout=layout,
