@@ -75,7 +75,7 @@ def vector(case: Case, client: int) -> np.ndarray:
 class Forgetful:
     """A keeper that keeps nothing: a deployed client's keeper writes to its own disk."""
 
-    def claim(self, state: SumState, releases: int) -> None:
+    def claim(self, state: SumState, releases: int, attempts: int = 8) -> None:
         pass
 
     def save(self, before: SumState, after: SumState) -> None:
@@ -166,7 +166,7 @@ def stream(case: Case) -> tuple[Clock, dict[SumStage, list[int]], dict[SumStage,
     real = {client * case.clients // case.real: None for client in range(case.real)}
     rng = np.random.default_rng(5)
     gone = set(rng.choice(sorted(set(ids) - set(real)), int(case.vanish * case.clients), replace=False).tolist())
-    crowd = Crowd(terms, identities, set(real), gone)
+    crowd = Crowd(terms, identities, registry, set(real), gone)
     clock, sent, received = Clock(), defaultdict(list), defaultdict(list)
     with clock("server"):
         server = SumServer(terms, registry)

@@ -34,6 +34,7 @@ class Crowd:
 
     terms: SumTerms
     identities: dict[int, Identity]
+    registry: dict[int, bytes]
     real: set[int]
     gone: set[int]
     secrets: dict[int, bytes] = field(default_factory=dict)
@@ -87,7 +88,7 @@ class Crowd:
 
     def consent(self, client: int, sharers: BoolArray, alive: BoolArray) -> bytes:
         """Consents; tags that no real client reads are random bytes."""
-        story, identity = self.view.agreed(sharers, alive), self.identities[client]
+        story, identity = self.view.agreed(sharers, alive, self.registry), self.identities[client]
         if not self.terms.tagged:
             names = identity.sign(fingerprint(self.terms, MessageKind.CONSENT, client, story))
         else:

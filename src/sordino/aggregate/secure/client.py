@@ -89,7 +89,7 @@ class SumClient:
         if registry.get(client) != identity.public:
             raise KeySwapped(f"client {client} is not registered with its own identity: register it first")
         self._state = SumState(terms, client, MessageKind.ADVERTISE, os.urandom(KEY))
-        self._keeper.claim(self._state, self._policy.releases)
+        self._keeper.claim(self._state, self._policy.releases, self._policy.attempts)
 
     @classmethod
     def resume(
@@ -171,7 +171,7 @@ class SumClient:
         check_enough(self.terms, int(alive.sum()))
         check_around(self.terms, side.holders, alive, "are alive")
         openings = self._openings(side, message.accusers)
-        story = view.agreed(self._state.sharers, alive)
+        story = view.agreed(self._state.sharers, alive, self._registry)
         body = Consent(story, self._names(side, story, alive), openings).pack()
         return self._answer(MessageKind.CONSENT, body, replace(self._state, alive=alive))
 
@@ -182,7 +182,7 @@ class SumClient:
             raise WrongVector("the terms say whether clients reveal a removable part, and this client does otherwise")
         reader, state = open_server(self.terms, MessageKind.REQUEST, request), self._state
         asked = UnmaskRequest.parse(reader, TAG if self.terms.tagged else SIGNATURE)
-        side, story = _Side(self, self._view), self._view.agreed(state.sharers, state.alive)
+        side, story = _Side(self, self._view), self._view.agreed(state.sharers, state.alive, self._registry)
         if self.terms.tagged:
             verified = check_tags(side.view, story, state.alive, asked.consents, self._pairs(state.alive), side.place)
         else:

@@ -227,7 +227,7 @@ class SumServer:
 
     def _take_consent(self, signed: Signed) -> None:
         place, consent = self._view.places[signed.sender], Consent.parse(Reader(signed.body))
-        story = self._view.agreed(self._sharers, self._alive)
+        story = self._view.agreed(self._sharers, self._alive, self._registry)
         if consent.story != story:
             raise SplitView(f"client {signed.sender} consents to another story of who is alive: drop the message")
         self._check_names(signed.sender, story, consent.names)
