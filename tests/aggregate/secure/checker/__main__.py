@@ -15,8 +15,8 @@ from .wide import search
 
 BEGIN, END = "<!-- checker: begin -->", "<!-- checker: end -->"
 HEAD = (
-    "| world | states | lies | answers of real clients | sums opened, by honest inputs | of too few, or with too little "
-    "noise |\n|---|---|---|---|---|---|"
+    "| world | states | lies | answers of real clients | sums opened, by honest inputs | "
+    "of too few, or with too little noise |\n|---|---|---|---|---|---|"
 )
 
 
