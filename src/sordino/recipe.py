@@ -213,6 +213,19 @@ class AggregateSection(Section):
     corrupt: float = Field(
         0.0, ge=0, lt=0.5, description="share of a cohort that may work with the server: not counted on (secure)"
     )
+    shards: int = Field(
+        1,
+        ge=1,
+        le=1000,
+        description="number of secure sums that a cohort is dealt out to, each with the whole noise, so that one bad "
+        "client spoils one of them (1: a single sum, which one client can move anywhere)",
+    )
+    combine: Literal["trimmed_mean", "median"] = Field(
+        "trimmed_mean", description="how the shards' sums are combined, coordinate by coordinate (shards)"
+    )
+    trim: int = Field(
+        1, ge=1, description="how many of the largest and of the smallest values a trimmed mean leaves out (shards)"
+    )
     rounding: float = Field(
         0.01, gt=0, le=1, description="share by which rounding to integers may raise the sensitivity (secure)"
     )

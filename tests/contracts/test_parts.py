@@ -60,7 +60,8 @@ def test_no_part_escapes_this_suite() -> None:
     collected = {type(part) for kind in KINDS for part, _ in distinct(kind).values()}
     public = set(public_parts())
     assert len(public) > 30
-    assert {kind.__qualname__ for kind in public - collected} == set()
+    # shards need more clients than there are here: `tests/aggregate/test_sharded.py` plays them
+    assert {kind.__qualname__ for kind in public - collected} == {"ShardedShares", "ShardedSum"}
 
 
 def test_parts_are_frozen_records() -> None:

@@ -22,7 +22,8 @@ class Dither:
     γ|Δ_j| + 1, so L2 by at most γ·clip_norm + √d and L1 by at most √d·γ·clip_norm + d (and by the square of the former,
     since |z| ≤ z² for integers). U is drawn apart from the data, and telling it to the observer as well can only help
     him: the sensitivities hold for the release (quasi-convexity of the divergences). Rows themselves may be of any
-    norm.
+    norm. That one record moves a row of floats, as it was computed, by at most clip_norm is `train/gradients.py`'s
+    promise, which leaves a margin for how sums are rounded.
     **Edge cases**: rows that are not finite are refused.
     **Reference**: subtractive dithering as in Kairouz, Liu, Steinke (2021), section 4, without conditioning.
     """

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from sordino.account.accountants.exact import separation_for
 from sordino.account.accountants.lattice import LARGEST_VARIANCE
@@ -18,12 +18,15 @@ from sordino.aggregate.dither import Dither
 from sordino.aggregate.integers import Grid
 from sordino.aggregate.plain import PlainSum
 from sordino.aggregate.secure_sum import SecureSum
+from sordino.aggregate.sharded_sum import ShardedSum
 from sordino.errors import RecipeError
 from sordino.mechanism import Aggregator, Perturber
 from sordino.mechanisms.facts import PublicFacts
 from sordino.perturb.gaussian import CentralGaussian, LocalGaussian
 from sordino.perturb.integer_shares import IntegerShares
+from sordino.perturb.sharded import ShardedShares
 from sordino.perturb.shares import GaussianShares
+from sordino.terms import Sharding
 from sordino.types import Adjacency, Trust, Unit
 
 
@@ -93,7 +96,33 @@ def _shared(
     secure = SecureSum(
         denominator, facts.tolerance, integers.modulus_bits, facts.fidelity, facts.corrupt, rounding.scale
     )
-    return NoiseAndSum(integers, secure)
+    return NoiseAndSum(integers, secure) if facts.shards == 1 else _sharded(integers, secure, facts)
+
+
+def _sharded(integers: IntegerShares, secure: SecureSum, facts: PublicFacts) -> NoiseAndSum:
+    """Returns the parts for a cohort that is summed in shards.
+
+    Raises:
+        RecipeError: the shards would be too small, or too few for the rule.
+    """
+    sharding = Sharding(facts.shards, facts.tolerance, facts.corrupt)
+    least, most = 2 * facts.trim + 1 if facts.combine == "trimmed_mean" else 3, int(facts.expected / 10)
+    if not least <= facts.shards <= most:
+        raise RecipeError(
+            f"aggregate.shards is {facts.shards}: {facts.combine} needs at least {least}, and a cohort of "
+            f"{facts.expected:g} has at most {most} with 10 clients each; change it, aggregate.trim, or the cohort"
+        )
+    if facts.tolerance + facts.corrupt * facts.shards / 2 >= 0.5:
+        raise RecipeError(
+            f"aggregate.corrupt is {facts.corrupt:g}, and all of these may sit in one of {facts.shards} shards: it "
+            "needs tolerance + corrupt · shards / 2 below 0.5; take fewer shards"
+        )
+    shares = ShardedShares(integers, sharding)
+    whole = {field.name: getattr(secure, field.name) for field in fields(SecureSum)}
+    summing = ShardedSum(
+        **whole, sharding=sharding, rule=facts.combine, trim=facts.trim, shard_bits=shares.modulus_bits
+    )
+    return NoiseAndSum(shares, summing)
 
 
 def _inflation(facts: PublicFacts) -> float:

@@ -10,6 +10,7 @@ from torch import nn
 from sordino import data, models
 from sordino.account.accountants.target import PrivacyTarget
 from sordino.aggregate.secure_sum import SecureSum
+from sordino.aggregate.sharded_sum import ShardedSum
 from sordino.data.federation import Federation
 from sordino.data.settings import PartitionSettings
 from sordino.errors import RecipeError
@@ -54,6 +55,12 @@ def assemble(
         raise RecipeError(
             f"aggregate.kind is 'secure', but {recipe.mechanism.name} ({mechanism.mode}, {mechanism.trust} trust) has "
             "no noise shares to sum: use dp_sgd or dropout_robust, or leave aggregate.kind out"
+        )
+    if recipe.aggregate.shards > 1 and not isinstance(mechanism.aggregator, ShardedSum):
+        raise RecipeError(
+            f"aggregate.shards is {recipe.aggregate.shards}, but {recipe.mechanism.name} ({mechanism.mode}, "
+            f"{mechanism.trust} trust) makes no secure sums that could be dealt out: set it to 1, or take "
+            "mechanism.trust = 'distributed' with aggregate.kind = 'secure'"
         )
     loss = models.loss(recipe.model.loss, module, federation.classes)
     trainer = Trainer(module, loss, training, recipe.train.engine, recipe.train.chunk, mechanism.after_step)
@@ -143,6 +150,9 @@ def _facts(recipe: Recipe, federation: Federation, layout: Layout, training: Loc
         secure=recipe.aggregate.kind != "plain",
         fidelity=recipe.aggregate.fidelity,
         corrupt=recipe.aggregate.corrupt,
+        shards=recipe.aggregate.shards,
+        combine=recipe.aggregate.combine,
+        trim=recipe.aggregate.trim,
         rounding=recipe.aggregate.rounding,
         late=recipe.dropout.late,
         classes=federation.classes,

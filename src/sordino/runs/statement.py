@@ -132,6 +132,7 @@ def _assumptions(context: RunContext) -> Iterator[str]:
     if context.mechanism.trust == "distributed":
         yield "clients add their shares of noise, the server follows the protocol"
         yield "who vanishes does not depend on the data"
+        yield from getattr(context.mechanism.aggregator, "remarks", ())
     if context.mechanism.trust == "central":
         yield "the server is trusted with every message"
     if context.mechanism.unit == "record":
