@@ -7,15 +7,18 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from sordino.audit.attack import walk
+from sordino.audit.cohorts import CohortGame
 from sordino.audit.counts import Counts
 from sordino.audit.finding import Evidence, Finding, judge
 from sordino.audit.game import Game
 from sordino.audit.hunt import hunt
+from sordino.audit.low_bits import LowBits
 from sordino.audit.promise import AuditedPromise
 from sordino.audit.scene import Scene
 from sordino.audit.statistic import Discriminant, LikelihoodRatio, Statistic, Views, separation
 from sordino.audit.threshold import Cuts, choose
 from sordino.events import Guarantee
+from sordino.mechanism import INTEGERS, ON_GRID
 
 _BATCH = {"crowd": 1 << 15, "fold": 1 << 15, "one by one": 500}
 _PILOT = {"crowd": 1 << 18, "fold": 1 << 18, "one by one": 4000}
@@ -36,8 +39,16 @@ def audit(scene: Scene, guarantee: Guarantee, trials: int | None = None, seed: i
     """
     began = time.perf_counter()
     path = walk(scene, seed)
-    promise = AuditedPromise.of(scene, guarantee, path)
     game = Game(scene, guarantee, path, hunt(scene, guarantee, path, seed + 1))
+    return attacked(game, trials, seed, workers, began)
+
+
+def attacked(
+    game: Game | CohortGame, trials: int | None, seed: int, workers: int = 2, began: float | None = None
+) -> Finding:
+    """Plays a game whose attack is chosen: learns a test on pilot trials, counts fresh ones, and judges."""
+    began, scene = time.perf_counter() if began is None else began, game.scene
+    promise = AuditedPromise.of(scene, game.guarantee, game.path)
     count = trials or _enough(promise, game)
     test, cuts = _learn(game, promise, count, seed + 2)
     telling, middle = _count(game, test, cuts, count, seed, workers)
@@ -56,7 +67,7 @@ def guarantees(scene: Scene) -> list[Guarantee]:
     return [charge.guarantee for charge in walk(scene, 0).quotes[0] if charge.guarantee.observer != skipped]
 
 
-def _enough(promise: AuditedPromise, game: Game) -> int:
+def _enough(promise: AuditedPromise, game: Game | CohortGame) -> int:
     """Returns how many trials show an ε of this size: rare events tell most, and are the rarer the larger ε is."""
     if game.way == "one by one":
         return 20_000
@@ -64,7 +75,7 @@ def _enough(promise: AuditedPromise, game: Game) -> int:
     return max(2_000_000, plain // game.scene.rounds)
 
 
-def _learn(game: Game, promise: AuditedPromise, trials: int, seed: int) -> tuple[Statistic, Cuts]:
+def _learn(game: Game | CohortGame, promise: AuditedPromise, trials: int, seed: int) -> tuple[Statistic, Cuts]:
     """Returns the test that promises most on pilot trials, and where to cut its scores."""
     pilot = min(_PILOT[game.way], max(500, trials // 4))
     taught, kept = ((game.views(False, pilot, seed + s), game.views(True, pilot, seed + s + 1)) for s in (1000, 2000))
@@ -72,6 +83,9 @@ def _learn(game: Game, promise: AuditedPromise, trials: int, seed: int) -> tuple
     known = LikelihoodRatio.fit(promise.events, *taught) if len(promise.events) == game.scene.rounds else None
     if known is not None and not _more_to_see(game, min(pilot, 20_000), seed):
         tests.insert(0, known)
+    if game.scene.mechanism.perturber.arithmetic in (ON_GRID, INTEGERS):  # elsewhere low bits are not covered
+        fine = LowBits.fit(*taught)
+        tests += [fine] if fine is not None else []
     best, *others = [(t, choose(t.score(kept[0]), t.score(kept[1]), promise.delta, trials)) for t in tests]
     for test, cuts in others:
         # the first is the simplest, and the most powerful if all is as certified: another must be clearly better
@@ -80,7 +94,7 @@ def _learn(game: Game, promise: AuditedPromise, trials: int, seed: int) -> tuple
     return best
 
 
-def _more_to_see(game: Game, trials: int, seed: int) -> bool:
+def _more_to_see(game: Game | CohortGame, trials: int, seed: int) -> bool:
     """Returns whether the release says clearly less than it does together with all else that is seen."""
     worlds = game.views(False, trials, seed), game.views(True, trials, seed)
     alone = [Views(world.main, world.rest[:, :0]) for world in worlds]
@@ -88,7 +102,7 @@ def _more_to_see(game: Game, trials: int, seed: int) -> bool:
 
 
 def _count(
-    game: Game, test: Statistic, cuts: Cuts, trials: int, seed: int, workers: int
+    game: Game | CohortGame, test: Statistic, cuts: Cuts, trials: int, seed: int, workers: int
 ) -> tuple[tuple[Counts, ...], Counts]:
     """Plays fresh trials of both worlds and returns how each cut did."""
     wanted = (*cuts.telling, cuts.middle)
