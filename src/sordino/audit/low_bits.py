@@ -43,7 +43,9 @@ class LowBits:
         finest = min(int(place.min()) for _, place in worlds)
         counts = [_counted(*world, largest, finest) for world in worlds]
         shares = [(n + 0.5) / (n.sum(axis=2, keepdims=True) + 0.5 * _PLACES) for n in counts]
-        spread = sum(s * (1 - s) / np.maximum(n.sum(axis=2, keepdims=True), 1) for s, n in zip(shares, counts, strict=True))
+        spread = sum(
+            s * (1 - s) / np.maximum(n.sum(axis=2, keepdims=True), 1) for s, n in zip(shares, counts, strict=True)
+        )
         sure = np.abs(shares[1] - shares[0]) > _SURE * np.sqrt(np.maximum(spread, 1e-300))
         seen = (counts[0] + counts[1]) >= _SURE**2
         table = np.where(sure & seen, np.log(shares[1] / shares[0]), 0.0)
@@ -71,4 +73,6 @@ def _counted(size: IntArray, place: IntArray, largest: int, finest: int) -> Floa
     numbers = size.shape[1]
     size, place = _binned(size, place, largest, finest)
     flat = (np.arange(numbers)[None, :] * _SIZES + size) * _PLACES + place
-    return np.bincount(flat.ravel(), minlength=numbers * _SIZES * _PLACES).reshape(numbers, _SIZES, _PLACES).astype(float)
+    return (
+        np.bincount(flat.ravel(), minlength=numbers * _SIZES * _PLACES).reshape(numbers, _SIZES, _PLACES).astype(float)
+    )

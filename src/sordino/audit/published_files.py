@@ -64,9 +64,9 @@ def learn(without: Sequence[FilesSeen], with_: Sequence[FilesSeen]) -> Callable[
 def readable(folder: Path) -> Iterator[tuple[str, bytes]]:
     """Yields the files below a folder that others may read, every folder on the way being open to them."""
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and _open(path, stat.S_IROTH):
-            if all(_open(one, stat.S_IXOTH) for one in path.parents if one.is_relative_to(folder)):
-                yield str(path.relative_to(folder)), path.read_bytes()
+        way = [one for one in path.parents if one.is_relative_to(folder)]
+        if path.is_file() and _open(path, stat.S_IROTH) and all(_open(one, stat.S_IXOTH) for one in way):
+            yield str(path.relative_to(folder)), path.read_bytes()
 
 
 def _open(path: Path, bit: int) -> bool:

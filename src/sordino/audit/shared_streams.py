@@ -7,7 +7,6 @@ two models, and what is left would be the clients' updates alone; the ledger add
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
 from pathlib import Path
 
 import numpy as np

@@ -25,8 +25,13 @@ from sordino.errors import SordinoWarning
 from sordino.recipe import Recipe
 from sordino.runs.outcome import Outcome
 from sordino.runs.run import run
+from sordino.types import Adjacency
 
 CLIENTS, RECORDS = 3, 2
+
+
+class Halted(Exception):
+    """A run was interrupted, as Ctrl-C does it."""
 
 
 def small_model() -> nn.Module:
@@ -37,13 +42,16 @@ def small_model() -> nn.Module:
     return model
 
 
-def small_federation(present: bool = True, test: bool = True, clients: int = CLIENTS) -> Federation:
+def small_federation(
+    present: bool = True, test: bool = True, adjacency: Adjacency = "add_remove", clients: int = CLIENTS
+) -> Federation:
     """Returns blank clients, and at the end the target if it is `present`: its records move the model, theirs do not.
 
-    What is declared is the same with the target and without it. Each client also has a test record of its own; with
-    `test` these are public, and the target's is in neither world.
+    Under `add_remove` a target that is not present is not there; else it is there, and as blank as everybody. What is
+    declared is the same in both worlds. Each client also has a test record of its own; with `test` these are public,
+    and the target's is in neither world.
     """
-    count = clients if present else clients - 1
+    count = clients if present or adjacency != "add_remove" else clients - 1
     total = count * RECORDS
     x, y = torch.zeros(total, 1), torch.arange(total) % 2
     told = PublicCounts(clients, clients * RECORDS, 2, most_records=RECORDS, sizes=False, test=test)
@@ -58,18 +66,23 @@ def small_federation(present: bool = True, test: bool = True, clients: int = CLI
 
 
 def small_run(
-    out: Path, settings: Sequence[str], seed: int, federation: Federation, resume: bool = False, rounds: int | None = None
+    out: Path,
+    settings: Sequence[str],
+    seed: int,
+    federation: Federation,
+    resume: bool = False,
+    rounds: int | None = None,
 ) -> Outcome:
     """Plays a run on a small federation; with `rounds` it is interrupted after so many.
 
     Raises:
-        KeyboardInterrupt: it was.
+        Halted: it was.
     """
     recipe = Recipe.load(None, [*settings, f"run.seed={seed}"])
 
     def watcher(metrics: object) -> None:
         if rounds is not None and metrics["round"] == rounds:  # type: ignore[index]
-            raise KeyboardInterrupt
+            raise Halted
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SordinoWarning)  # that earlier runs spent on a ledger is the game
@@ -84,7 +97,7 @@ def document_of(folder: Path) -> CertificateDocument:
 @contextmanager
 def aside() -> Iterator[Path]:
     """Makes a folder for runs that nobody keeps: in memory where there is such a place, since runs sync every step."""
-    memory = Path("/dev/shm")  # noqa: S108
+    memory = Path("/dev/shm")
     usable = memory.is_dir() and os.access(memory, os.W_OK)
     with TemporaryDirectory(prefix="sordino-audit-", dir=memory if usable else None) as folder:
         yield Path(folder)

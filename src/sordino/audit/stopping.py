@@ -35,7 +35,7 @@ ROUNDS = 32
 STOPS = (1, 2, 4, 8, 16, 32)
 """Rounds in which the attacker may stop: a few of them, far apart, are nearly as good as all."""
 MARGIN = 0.09
-"""What is worth waiting for: optimal stopping asks for about so much more than the certificate, until the last round."""
+"""Optimal stopping asks for about so much more than the certificate, until the last round."""
 SETTINGS = (
     "mechanism.name=dp_fedavg",
     "mechanism.noise_multiplier=8",
@@ -110,7 +110,9 @@ def _game(seed: int) -> Game:
 
 def _drift(game: Game, seed: int) -> tuple[FloatArray, FloatArray]:
     """Returns what the rounds release on average without the target, and by how much it moves them."""
-    without, with_ = (game.views(present, _AT_ONCE, seed).main.mean(axis=0, dtype=np.float64) for present in (False, True))
+    without, with_ = (
+        game.views(present, _AT_ONCE, seed).main.mean(axis=0, dtype=np.float64) for present in (False, True)
+    )
     return without, with_ - without
 
 

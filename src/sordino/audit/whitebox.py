@@ -14,6 +14,7 @@ from sordino.audit.game import Game
 from sordino.audit.hunt import hunt
 from sordino.audit.low_bits import LowBits
 from sordino.audit.promise import AuditedPromise
+from sordino.audit.run_game import GameWatcher
 from sordino.audit.scene import Scene
 from sordino.audit.statistic import Discriminant, LikelihoodRatio, Statistic, Views, separation
 from sordino.audit.threshold import Cuts, choose
@@ -24,7 +25,14 @@ _BATCH = {"crowd": 1 << 15, "fold": 1 << 15, "one by one": 500}
 _PILOT = {"crowd": 1 << 18, "fold": 1 << 18, "one by one": 4000}
 
 
-def audit(scene: Scene, guarantee: Guarantee, trials: int | None = None, seed: int = 0, workers: int = 2) -> Finding:
+def audit(
+    scene: Scene,
+    guarantee: Guarantee,
+    trials: int | None = None,
+    seed: int = 0,
+    workers: int = 2,
+    told: GameWatcher = lambda done, of: None,
+) -> Finding:
     """Attacks one guarantee of a mechanism and reports what the attack proves.
 
     Args:
@@ -33,6 +41,7 @@ def audit(scene: Scene, guarantee: Guarantee, trials: int | None = None, seed: i
         trials: how many plays of each world are counted (None: as many as it takes to see the promised ε).
         seed: of everything that is random.
         workers: threads that play at once.
+        told: is told how many of how many batches of trials are counted.
 
     **Formal guarantees**: the lower bound exceeds the true ε with probability at most 5 %: attack, test and thresholds
     are chosen on other trials than those that are counted.
@@ -40,18 +49,23 @@ def audit(scene: Scene, guarantee: Guarantee, trials: int | None = None, seed: i
     began = time.perf_counter()
     path = walk(scene, seed)
     game = Game(scene, guarantee, path, hunt(scene, guarantee, path, seed + 1))
-    return attacked(game, trials, seed, workers, began)
+    return attacked(game, trials, seed, workers, told, began)
 
 
 def attacked(
-    game: Game | CohortGame, trials: int | None, seed: int, workers: int = 2, began: float | None = None
+    game: Game | CohortGame,
+    trials: int | None,
+    seed: int,
+    workers: int = 2,
+    told: GameWatcher = lambda done, of: None,
+    began: float | None = None,
 ) -> Finding:
     """Plays a game whose attack is chosen: learns a test on pilot trials, counts fresh ones, and judges."""
     began, scene = time.perf_counter() if began is None else began, game.scene
     promise = AuditedPromise.of(scene, game.guarantee, game.path)
     count = trials or _enough(promise, game)
     test, cuts = _learn(game, promise, count, seed + 2)
-    telling, middle = _count(game, test, cuts, count, seed, workers)
+    telling, middle = _count(game, test, cuts, count, seed, workers, told)
     evidence = Evidence(telling, middle, test.name, game.attack.describe(scene), count)
     return judge(scene.mechanism, promise, scene.rounds, evidence, time.perf_counter() - began)
 
@@ -102,7 +116,7 @@ def _more_to_see(game: Game | CohortGame, trials: int, seed: int) -> bool:
 
 
 def _count(
-    game: Game | CohortGame, test: Statistic, cuts: Cuts, trials: int, seed: int, workers: int
+    game: Game | CohortGame, test: Statistic, cuts: Cuts, trials: int, seed: int, workers: int, told: GameWatcher
 ) -> tuple[tuple[Counts, ...], Counts]:
     """Plays fresh trials of both worlds and returns how each cut did."""
     wanted = (*cuts.telling, cuts.middle)
@@ -112,9 +126,10 @@ def _count(
         without, with_ = (test.score(game.views(p, size, ((seed + 1) << 32) + (key << 1) + p)) for p in (False, True))
         return [cut.count(without, with_) for cut in wanted]
 
-    totals = [Counts()] * len(wanted)
+    totals, batches = [Counts()] * len(wanted), list(_batches(trials, _BATCH[game.way]))
     with ThreadPoolExecutor(workers) as pool:
-        for counts in pool.map(play, _batches(trials, _BATCH[game.way])):
+        for done, counts in enumerate(pool.map(play, batches)):
+            told(done, len(batches))
             totals = [total + count for total, count in zip(totals, counts, strict=True)]
     return tuple(totals[:-1]), totals[-1]
 

@@ -29,7 +29,11 @@ def chance_of_early_end(ledger: Ledger, run: str, schedule: PlannedCharges, budg
     coin can end it. Otherwise, for independent coins on a ledger without earlier runs, `chance_over_schedule` bounds
     the chance from the whole schedule, dear rounds included, in the additive cost of a privacy filter: a client that
     the accountant bars has exceeded that filter's capacity, too, so inability is never underestimated.
+    **Edge cases**: with no more clients than `minimum` a run does not even begin without one of them, which shows that
+    it is there: 1 where its presence is to be hidden (`add_remove`).
     """
+    if len(ledger.members) <= minimum and any(_hides_presence(charge) for charges in schedule for charge in charges):
+        return 1.0
     amplified = [charge for charges in schedule for charge in charges if charge.payers == "eligible"]
     if not amplified:
         return 0.0
@@ -49,6 +53,10 @@ def chance_of_early_end(ledger: Ledger, run: str, schedule: PlannedCharges, budg
         left = np.full(clients, chosen.capacity)
         total += chance_over_schedule(left, min(minimum, clients), rates, costs, chosen.capacity)
     return min(1.0, total)
+
+
+def _hides_presence(charge: Charge) -> bool:
+    return charge.guarantee.unit == "client" and charge.guarantee.adjacency == "add_remove"
 
 
 def _by_guarantee(schedule: PlannedCharges) -> dict[Guarantee, list[DpEvent]]:
