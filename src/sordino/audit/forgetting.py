@@ -82,10 +82,10 @@ def lost(place: Path) -> float:
 
 def rolled_back(place: Path) -> float:
     """An older copy of the ledger, and of its heads, takes its place in the middle of a run."""
-    run = _halted(place, EARLY)
+    run = _halted(place, 1)
     folder = RunFolder(run)
     kept = {file: file.read_bytes() for file in (folder.ledger, folder.heads)}
-    _interrupted(run, ROUNDS - EARLY, resume=True)
+    _interrupted(run, ROUNDS - 1, resume=True)
     for file in folder.private.glob("ledger.db-*"):
         file.unlink()
     for file, data in kept.items():
@@ -120,7 +120,7 @@ def unread_log(place: Path) -> float:
 
 
 def cut_log(place: Path) -> float:
-    """The write-ahead log is cut in half after a crash."""
+    """The write-ahead log is cut to a quarter after a crash."""
     path = _crashed(place)
     cut(path.with_name(f"{path.name}-wal"))
     return _read(path)
@@ -179,7 +179,7 @@ FORGERIES: dict[str, Callable[[Path], float]] = {
     "settlements rewritten to nothing": settled_as_nothing,
     "last rows cut off": cut_off,
     "a reader without the write-ahead log": unread_log,
-    "write-ahead log cut in half": cut_log,
+    "write-ahead log cut short": cut_log,
     "triggers that swallow rows": frozen,
     "rows removed under a live process": edited,
     "records dealt out anew": other_holders,

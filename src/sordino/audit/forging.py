@@ -67,6 +67,6 @@ def image(folder: Path, to: Path) -> Path:
 
 
 def cut(file: Path) -> None:
-    """Cuts a file in half."""
+    """Cuts a file to a quarter."""
     data = file.read_bytes()
-    file.write_bytes(data[: len(data) // 2])
+    file.write_bytes(data[: len(data) // 4])

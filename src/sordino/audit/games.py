@@ -59,13 +59,13 @@ def _files(seed: int, told: GameWatcher) -> list[Finding]:
         small_run(place / "run", published_files.SETTINGS, seed, small_federation(test=False))
         promise = document_of(place / "run").promise("client", "outsider")
     words = "whatever stands in files that others may read, beside losses and digests computed for both worlds"
-    game = RunGame(published_files.play, published_files.learn, words, pilot=8, trials=16)
+    game = RunGame(published_files.play, published_files.learn, words, pilot=5, trials=12)
     return [game.decide(promise, "dp_fedavg", 8, seed, told)]
 
 
 def _streams(seed: int, told: GameWatcher) -> list[Finding]:
     words = "the difference of two models that were trained with one seed on one ledger"
-    game = RunGame(shared_streams.play, shared_streams.learn, words, pilot=6, trials=14)
+    game = RunGame(shared_streams.play, shared_streams.learn, words, pilot=5, trials=12)
     return [game.decide(_joint(seed), "dp_fedavg", 2, seed, told)]
 
 
@@ -82,7 +82,7 @@ def _joint(seed: int) -> Promise:
 def _ends(seed: int, told: GameWatcher) -> list[Finding]:
     promise = early_end.promised(seed)
     words = "the round in which a run ended that needs as many clients as there are"
-    game = RunGame(early_end.play(promise.adjacency), early_end.learn, words, pilot=6, trials=14)
+    game = RunGame(early_end.play(promise.adjacency), early_end.learn, words, pilot=5, trials=12)
     return [game.decide(promise, "dropout_robust", early_end.ROUNDS, seed, told)]
 
 
