@@ -32,6 +32,7 @@ import tomli_w
 from sordino.aggregate.secure.keys import Identity
 from sordino.errors import FederationError
 from sordino.federation import keys
+from sordino.federation.app_template import write_app
 from sordino.federation.registry import Member, Registry
 from sordino.files import PRIVATE, PUBLIC, make_folder, replace_file
 from sordino.recipe import Recipe
@@ -156,8 +157,9 @@ class FederationFolder:
         for private in ("ca", "operator", "superlink"):
             make_folder(self.path / private, PRIVATE)
         make_folder(self.path / "members", PUBLIC)
+        write_app(self.app_dir, name)
         self.authority.make(name)
-        self.authority.issue(hosts, self.server_certificate, self.server_key)
+        self.authority.issue(_with_this_machine(hosts), self.server_certificate, self.server_key)
         operator = keys.make_identity(self.path / "operator" / "signing.pem")
         now = datetime.now(UTC).replace(microsecond=0)
         empty = Registry(federation=name, version=1, issued=now, valid_until=now + timedelta(days=days), members=())
@@ -219,3 +221,8 @@ class FederationFolder:
     def member_key(self, name: str) -> Path:
         """Returns where a member's public login key lies."""
         return self.path / "members" / f"{name}.pub"
+
+
+def _with_this_machine(hosts: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the names of the server, with those under which its own processes call it."""
+    return tuple(dict.fromkeys((*hosts, "localhost", "127.0.0.1"))) if hosts else ()

@@ -50,7 +50,10 @@ def make_transport_key(path: Path) -> bytes:
     """Makes a SuperNode's login key (`path`, and `path` with .pub beside it); returns the public half as OpenSSH."""
     key = ec.generate_private_key(ec.SECP384R1())
     ssh = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
-    replace_file(path, _pem(key), PRIVATE)
+    own = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
+    replace_file(path, own, PRIVATE)
     replace_file(path.with_suffix(".pub"), ssh + b"\n", PUBLIC)
     return ssh
 
