@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,18 +37,17 @@ class Control:
                 self._ask("UnregisterNode", UnregisterNodeRequest(node_id=known[member.transport]))
         return new
 
-    def start_run(self) -> int:
-        """Submits the federation's app, and returns the number that Flower gives the run."""
+    def start_run(self, config: Mapping[str, float] | None = None) -> int:
+        """Submits the federation's app with a run configuration; returns the number that Flower gives the run."""
         from flwr.cli.build import build_fab_from_disk
-        from flwr.common.serde import fab_to_proto
+        from flwr.common.serde import fab_to_proto, user_config_to_proto
         from flwr.proto.control_pb2 import StartRunRequest
         from flwr.supercore.fab import Fab
 
         content = build_fab_from_disk(self.folder.app_dir)
-        import hashlib
-
-        fab = Fab(hashlib.sha256(content).hexdigest(), content, {})
-        return int(self._ask("StartRun", StartRunRequest(fab=fab_to_proto(fab))).run_id)
+        fab = fab_to_proto(Fab(hashlib.sha256(content).hexdigest(), content, {}))
+        asked = StartRunRequest(fab=fab, override_config=user_config_to_proto(dict(config or {})))
+        return int(self._ask("StartRun", asked).run_id)
 
     def run_state(self, run: int) -> tuple[str, str, str]:
         """Returns how a run goes: its state (pending, starting, running, finished), how it ended, and why."""

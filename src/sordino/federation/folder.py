@@ -4,6 +4,7 @@
     registry.json          the members, signed by the operator          (send it to every node)
     join.json              what a new node needs                        (send it to whoever wants to join)
     recipe.toml            what is trained
+    test.npz               public records to measure the model on, if there are any
     ca/        (0700)      the certificate authority, the server's TLS key and certificate
     operator/  (0700)      signing.pem: signs the registry and every run
     members/               each member's public login key, for the SuperLink
@@ -28,11 +29,14 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
+from torch import Tensor
 
+from sordino import data
 from sordino.aggregate.secure.keys import Identity
 from sordino.errors import FederationError
 from sordino.federation import keys
 from sordino.federation.app_template import write_app
+from sordino.federation.preparation import prepared
 from sordino.federation.registry import Member, Registry
 from sordino.files import PRIVATE, PUBLIC, make_folder, replace_file
 from sordino.recipe import Recipe
@@ -91,6 +95,11 @@ class FederationFolder:
         return self.path / "status.json"
 
     @property
+    def serverapp_pid(self) -> Path:
+        """Holds the process number of the ServerApp that runs, or ran last."""
+        return self.superlink_dir / "serverapp.pid"
+
+    @property
     def authority(self) -> keys.Authority:
         """The certificate authority."""
         return keys.Authority(self.path / "ca" / "ca.crt", self.path / "ca" / "ca.key")
@@ -144,6 +153,17 @@ class FederationFolder:
     def recipe(self) -> Recipe:
         """What is trained."""
         return Recipe.load(self.recipe_file)
+
+    def test_records(self) -> tuple[Tensor, Tensor] | None:
+        """Returns what the model is measured on: `test.npz` (arrays x and y), if the operator put one there.
+
+        Whoever puts records there says that they may be published: what is measured on them is.
+        """
+        path = self.path / "test.npz"
+        if not path.exists():
+            return None
+        records = data.load("npz", self.path, file=path, test=0.0, classes=self.recipe.public.classes)
+        return prepared(self.recipe, self.name, records), records.train_y
 
     def make(self, name: str, hosts: tuple[str, ...], port: int, days: int = REGISTRY_DAYS) -> None:
         """Makes a new federation: authority, server certificate, operator's key, an empty registry.

@@ -21,20 +21,17 @@ from pathlib import Path
 
 import numpy as np
 import tomli_w
-from torch import Tensor
 
 from sordino import data
 from sordino.account.ledger.budget import Budget
 from sordino.account.ledger.ledger import Ledger
 from sordino.aggregate.secure.keys import Identity
-from sordino.data.features import FeatureSettings
 from sordino.data.federation import ClientData
-from sordino.data.normalise import scale
-from sordino.data.ranges import scaled
 from sordino.data.records import Records
 from sordino.errors import FederationError, NodeRefused
 from sordino.federation import keys
 from sordino.federation.policy import Policy
+from sordino.federation.preparation import prepared
 from sordino.federation.registry import Registry
 from sordino.files import PRIVATE, PUBLIC, make_folder, replace_file
 from sordino.recipe import Recipe
@@ -174,24 +171,9 @@ class NodeFolder:
         return tuple(name for name in header if name not in {*own.columns, own.label})
 
     def data(self, recipe: Recipe) -> ClientData:
-        """Returns the node's records as one client's, prepared as the recipe says (ranges, scaling, features).
-
-        Every step works on each record alone with public constants, so a recipe can choose it freely.
-        """
-        told, records = recipe.data, self.records()
-        x: Tensor = records.train_x
-        if recipe.public.ranges:
-            x = scaled(self.name, x, recipe.public.ranges, records.columns, told.outside)
-        features = FeatureSettings(
-            told.features,
-            **{
-                name.removeprefix("feature_"): value
-                for name, value in told.model_dump().items()
-                if name.startswith("feature_")
-            },
-        )
-        plain = "none" if told.normalise == "auto" and features.kind != "none" else told.normalise
-        x = features(scale(x.clone(), plain), None)
+        """Returns the node's records as one client's, prepared as the recipe says (ranges, scaling, features)."""
+        records = self.records()
+        x = prepared(recipe, self.name, records)
         return ClientData(np.array([self.number]), np.array([0, len(x)]), x, records.train_y)
 
     def make(self, name: str, server: str, policy: Policy, authority: bytes) -> None:

@@ -92,7 +92,9 @@ def run_serverapp(arguments: list[str]) -> None:
     _replace(runtime, "get_project_dir", lambda *_, **__: _root())
     _replace(runtime, "get_project_config", lambda *_: components)
     _replace(runtime, "get_fused_config_from_dir", lambda _, overrides: dict(overrides))
-    _write_down(FederationFolder.here().superlink_dir / "serverapp.log")
+    folder = FederationFolder.here()
+    _write_down(folder.superlink_dir / "serverapp.log")
+    replace_file(folder.serverapp_pid, str(os.getpid()).encode(), PRIVATE)
     sys.argv = ["flwr-serverapp", *arguments]
     import_module("flwr.superlink.cli").flwr_serverapp()
 

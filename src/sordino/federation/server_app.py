@@ -20,7 +20,9 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Plays or resumes the federation's run."""
-    Deployment(FederationFolder.here(), grid, deadlines=deadlines_of(context), app_hash=_app_hash(grid)).play()
+    folder = FederationFolder.here()
+    deadlines, test = deadlines_of(context), folder.test_records()
+    Deployment(folder, grid, deadlines=deadlines, test=test, app_hash=_app_hash(grid)).play()
 
 
 def deadlines_of(context: Context) -> Deadlines:
