@@ -9,6 +9,7 @@ import torch
 
 from federation.village import simulated, village
 from sordino.random.streams import Streams
+from sordino.runs.folder import RunFolder
 from sordino.runs.run import run
 
 SMALL = ("partition.clients=7", "run.rounds=3", "budget.epsilon=20", "aggregate.tolerance=0.3")
@@ -27,10 +28,9 @@ def test_seeded_nodes_over_flower_give_the_simulations_model_to_the_bit(mechanis
     name, *settings = mechanism.split()
     recipe, data = simulated(*SMALL, f"mechanism.name={name}", *settings)
     outcome = run(recipe, federation=data, out=tmp_path / "simulation")
-    stream = Streams(__import__("json").loads((tmp_path / "simulation/private/run.json").read_text())["stream"])
 
     made = village(tmp_path, recipe, data)
-    made.randomness = stream
+    made.randomness = Streams(RunFolder(tmp_path / "simulation").facts()["stream"])
     last = made.deployment().play()
     assert last.here.round_ == 3
     assert torch.equal(last.here.weights, outcome.weights)

@@ -61,7 +61,7 @@ class Village:
         app = self.app or client_app(self.randomness)
         chosen = range(len(self.nodes)) if numbers is None else numbers
         configs = {100 + n: {"folder": str(self.nodes[n].path)} for n in chosen}
-        return InProcessGrid({node: app for node in configs}, configs, lambda node, kind: self.fates(node - 100, kind))
+        return InProcessGrid(dict.fromkeys(configs, app), configs, lambda node, kind: self.fates(node - 100, kind))
 
     def deployment(self, grid: InProcessGrid | None = None, **changes: object) -> Deployment:
         chosen = Deployment(self.folder, grid or self.grid(), self.randomness, QUICK, public=self.public)
@@ -74,9 +74,7 @@ def simulated(*settings: str) -> tuple[Recipe, Federation]:
     return recipe, declared(recipe, load(recipe))
 
 
-def village(
-    path: Path, recipe: Recipe, data: Federation, policy: Callable[[WhoPolicy], Policy] = generous
-) -> Village:
+def village(path: Path, recipe: Recipe, data: Federation, policy: Callable[[WhoPolicy], Policy] = generous) -> Village:
     """Makes the folders of everybody: each client of the simulation's data becomes a node."""
     folder = FederationFolder(path / "operator")
     folder.make("village", ("fed.example.org",), 8000)

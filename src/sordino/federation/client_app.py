@@ -38,7 +38,9 @@ def answer(message: Message, context: Context, randomness: Randomness) -> Messag
     except SordinoError as error:
         told = request.answer(refused=str(error))
     except OSError as error:
-        told = request.answer(refused=f"the node's disk failed ({error.strerror}): free some space, then start it again")
+        told = request.answer(
+            refused=f"the node's disk failed ({error.strerror}): free some space, then start it again"
+        )
     return Message(told.pack(), reply_to=message)
 
 
@@ -50,7 +52,9 @@ def folder_of(context: Context) -> NodeFolder:
     """
     folder = context.node_config.get("folder")
     if not isinstance(folder, str) or not folder:
-        raise FederationError("the SuperNode was started without a folder: add --node-config 'folder=\"/path/of/node\"'")
+        raise FederationError(
+            "the SuperNode was started without a folder: add --node-config 'folder=\"/path/of/node\"'"
+        )
     return NodeFolder(Path(folder))
 
 

@@ -107,7 +107,7 @@ class _SecureRound:
         """Plays all stages, and opens the sum."""
         terms = self._asked.terms
         announced, whole = {"terms": to_bytes(bare(terms))}, {"terms": to_bytes(terms)}
-        heard: dict[int, Mapping[str, bytes]] = {member: announced for member in terms.cohort.tolist()}
+        heard: dict[int, Mapping[str, bytes]] = dict.fromkeys(terms.cohort.tolist(), announced)
         for stage in _SUM_STAGES:
             if stage == "mask":
                 self._senders = np.array(sorted(heard), np.int64)
@@ -137,7 +137,7 @@ class _SecureRound:
 
     def _take(self, stage: Stage, member: int, answer: Parcel) -> None:
         stated = _stated(answer, member) if stage in self._stated else 0.0
-        least = self._asked.terms.knobs.noise_multiplier ** 2 / len(self._asked.terms.cohort)
+        least = self._asked.terms.knobs.noise_multiplier**2 / len(self._asked.terms.cohort)
         if stage == "mask" and not stated >= least * (1 - 1e-9):
             raise ProtocolError(f"member {member} states less noise than its share: its message is left out")
         if self._server.receive(answer.part("sum")) != member:

@@ -222,7 +222,8 @@ class Deployment:
             eligible = server.charging.eligible(0, charges, present)
             reservation = server.charging.reserve(0, everyone, charges, eligible)
             terms = Terms(0, context.weights, knobs, everyone)
-            requests = dict.fromkeys(everyone.tolist(), {"terms": to_bytes(terms)})
+            announced = {"terms": to_bytes(terms)}
+            requests = {member: announced for member in everyone.tolist()}
             answers = network.ask("tell", 0, attempt, requests)
             told = {member: load(answer.part("told"))["told"] for member, answer in answers.replies.items()}
             if not told:

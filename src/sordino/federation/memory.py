@@ -86,7 +86,7 @@ class NodeMemory:
         return from_bytes(Terms, self._read(request, "terms"))
 
     def keep(self, request: Parcel, kept: Kept) -> None:
-        """Keeps noise that may be taken back later in the round; whoever reads it can take it off this node's vector."""
+        """Keeps noise that may be taken back later in the round: private, as the vector's own privacy rests on it."""
         tensors = {"noise": kept.noise.contiguous(), "weights": kept.weights.contiguous()}
         replace_file(self._path(request, "kept"), save(tensors, {"norm": json.dumps(kept.norm)}), PRIVATE)
 

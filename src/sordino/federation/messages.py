@@ -14,7 +14,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
@@ -87,7 +87,7 @@ class Parcel:
 
     def pack(self) -> RecordDict:
         """Returns the parcel as Flower carries it."""
-        head: dict[str, str | int | bytes] = {"protocol": PROTOCOL, "signature": self.signature} | self._head()
+        head: dict[str, Any] = {"protocol": PROTOCOL, "signature": self.signature, **self._head()}
         if sum(map(len, self.parts.values())) <= _WHOLE:
             head |= {f"part/{name}": part for name, part in self.parts.items()}
             return RecordDict({"sordino": ConfigRecord(head)})
@@ -102,7 +102,7 @@ class Parcel:
             ProtocolError: it is no parcel, or one of another version.
         """
         try:
-            head = dict(records.config_records["sordino"])
+            head: dict[str, Any] = dict(records.config_records["sordino"])
             if head["protocol"] != PROTOCOL:
                 raise ProtocolError(
                     f"a message speaks version {head['protocol']} and this is {PROTOCOL}: install one sordino on "

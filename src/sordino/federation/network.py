@@ -148,9 +148,7 @@ class Network:
             self.telling.member("answered", member, "")
         return Answers(replies, refused, lost)
 
-    def _take(
-        self, request: Parcel, reply: Message, replies: dict[int, Parcel], refused: dict[int, str]
-    ) -> None:
+    def _take(self, request: Parcel, reply: Message, replies: dict[int, Parcel], refused: dict[int, str]) -> None:
         member = request.node
         if reply.has_error():  # Flower's own: the node is gone, or its app failed
             self.telling.member("error", member, reply.error.reason or f"Flower error {reply.error.code}")
@@ -205,7 +203,9 @@ class Network:
             self.telling.member("refused", -1, f"Flower node {node}: {answer.refused}")
         elif answer.part("flower") != str(node).encode():
             self._unwelcome.add(node)
-            self.telling.member("error", member, f"Flower node {node} passed on the greeting of another node: it is ignored")
+            self.telling.member(
+                "error", member, f"Flower node {node} passed on the greeting of another node: it is ignored"
+            )
         elif self._at.get(member, node) != node:
             self._unwelcome.add(node)
             self.telling.member("error", member, f"Flower node {node} uses a key that is in use already: it is ignored")

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-import torch
 from safetensors.torch import save
 
 from sordino.aggregate.integers import to_residues
+from sordino.aggregate.secure.checks import KeyRegistry
 from sordino.aggregate.secure.client import SumClient
 from sordino.aggregate.secure.keeper import FileKeeper
+from sordino.aggregate.secure.keys import Identity
+from sordino.aggregate.secure.policy import SumPolicy
 from sordino.aggregate.secure.terms import SumTerms
 from sordino.client.side import ClientSide, Contribution
+from sordino.data.federation import ClientData
 from sordino.errors import NodeRefused, ProtocolError
 from sordino.events import Charge
 from sordino.federation.limits import check_budget, check_data, check_plan, check_terms
@@ -45,7 +48,7 @@ class Node:
     """
 
     folder: NodeFolder
-    randomness: Randomness = Entropy()
+    randomness: Randomness = field(default_factory=Entropy)
 
     def answer(self, request: Parcel, flower_id: int) -> Parcel:
         """Returns the signed answer to a request.
@@ -104,10 +107,10 @@ class Node:
                 f"{context.mechanism.name} has distributed trust, and its message was asked for outside of a secure "
                 "sum: this node takes no part"
             )
-        terms, mute = self._terms(request, context), "mute" in request.parts
-        charges = () if mute else self._quote(context, terms)
+        turn, data = self._accepted(context, self._terms(request, context))
+        charges = self._quote(request, context, turn.terms)
         self._memory.claim(request)
-        sent, _ = self._contribution(request, context, terms, mute)
+        sent = self._contribution(request, context, turn, data)
         self._memory.remember(request.run, sent.state)
         self._pay(request, charges)
         return {"message": to_bytes(sent.message)}
@@ -116,8 +119,7 @@ class Node:
         """Joins a secure sum, if its terms are within the policy, with fresh keys."""
         context, plan = self._planned(request)
         terms = self._terms(request, context)
-        if "mute" not in request.parts:
-            self._quote(context, terms)
+        self._quote(request, context, terms)
         agreed = sum_terms_of(context, plan, terms, request.attempt)
         client = SumClient(agreed, self.folder.number, *self._known(agreed))
         self._memory.begin_sum(request, agreed, terms)
@@ -132,9 +134,9 @@ class Node:
         terms, client = self._terms(request, context), self._resumed(request)
         if sum_terms_of(context, plan, terms, request.attempt) != client.terms:
             raise ProtocolError("the round was announced under other terms than those of its secure sum")
-        mute = "mute" in request.parts
-        charges = () if mute else self._quote(context, terms)
-        sent, _ = self._contribution(request, context, terms, mute)
+        turn, data = self._accepted(context, terms)
+        charges = self._quote(request, context, terms)
+        sent = self._contribution(request, context, turn, data)
         vector = to_residues(sent.message.rows.numpy(), client.terms.modulus_bits)[0]
         if sent.kept is not None:
             self._memory.keep(request, sent.kept)
@@ -176,17 +178,20 @@ class Node:
         check_terms(self.folder, context, terms)
         return terms
 
-    def _quote(self, context: RunContext, terms: Terms) -> tuple[Charge, ...]:
+    def _quote(self, request: Parcel, context: RunContext, terms: Terms) -> tuple[Charge, ...]:
+        """Returns what taking part costs; a node that is told to send nothing but noise pays nothing."""
+        if "mute" in request.parts:
+            return ()
         return check_budget(self.folder, context, context.mechanism.perturber.price(terms.knobs, terms.round_))
 
-    def _contribution(
-        self, request: Parcel, context: RunContext, terms: Terms, mute: bool
-    ) -> tuple[Contribution, Turn]:
-        data, side = self.folder.data(context.recipe), self._side(context)
+    def _accepted(self, context: RunContext, terms: Terms) -> tuple[Turn, ClientData]:
+        data = self.folder.data(context.recipe)
         check_data(context, data)
-        turn = side.accept(terms, data)
-        silent = np.array([self.folder.number]) if mute else None
-        return side.contribute(turn, data, self._memory.state(request.run), Stopwatch(), silent), turn
+        return self._side(context).accept(terms, data), data
+
+    def _contribution(self, request: Parcel, context: RunContext, turn: Turn, data: ClientData) -> Contribution:
+        mute = np.array([self.folder.number]) if "mute" in request.parts else None
+        return self._side(context).contribute(turn, data, self._memory.state(request.run), Stopwatch(), mute)
 
     def _side(self, context: RunContext) -> ClientSide:
         return ClientSide(context.mechanism, context.trainer, self.randomness)
@@ -200,10 +205,10 @@ class Node:
 
     def _resumed(self, request: Parcel) -> SumClient:
         agreed = self._memory.sum_terms(request)
-        identity, registry, policy, keeper = self._known(agreed)
-        return SumClient.resume(agreed, identity, registry, policy, keeper)
+        return SumClient.resume(agreed, *self._known(agreed))
 
-    def _known(self, agreed: SumTerms):  # type: ignore[no-untyped-def]
+    def _known(self, agreed: SumTerms) -> tuple[Identity, KeyRegistry, SumPolicy, FileKeeper]:
+        """Returns what this node brings to a secure sum: its key, everybody's keys, its floors, and its disk."""
         folder = self.folder
         policy = folder.policy.sum_policy(agreed.mechanism)
         return folder.identity, folder.registry.public_keys, policy, FileKeeper(folder.sums_dir)

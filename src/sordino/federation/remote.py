@@ -82,15 +82,21 @@ def remote(
         raise RecipeError(
             "public.shape is missing: across machines the shape of a record must be declared, e.g. shape = [64]"
         )
-    nothing = torch.zeros(0, *shape), torch.zeros(0, dtype=torch.int64 if recipe.public.classes else torch.float32)
+    labels = torch.int64 if recipe.public.classes else torch.float32
+    nothing = torch.zeros(0, *shape), torch.zeros(0, dtype=labels)
+    (test_x, test_y), (public_x, public_y) = test or nothing, public or (None, None)
     counts = recipe.public.counts
+    mean = round((counts.records or 1) / max(1, counts.population or len(names)))
     return RemoteFederation(
         name,
-        *nothing,
-        *(test or nothing),
+        nothing[0],
+        nothing[1],
+        test_x,
+        test_y,
         recipe.public.classes or 0,
-        Elsewhere(len(names), max(1, round((counts.records or 1) / max(1, counts.population or len(names))))),
-        *(public or (None, None)),
+        Elsewhere(len(names), max(1, mean)),
+        public_x,
+        public_y,
         declared=counts,
         names=tuple(names),
     )
