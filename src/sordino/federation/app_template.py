@@ -14,6 +14,9 @@ from sordino.files import PUBLIC, make_folder, replace_file
 FLOWER = "1.41"
 """The release of Flower that this version of sordino was made for."""
 
+DEADLINES = {"stage": 60.0, "train": 600.0, "gather": 300.0, "lifetime": 3600.0}
+"""How long the server waits, in seconds, unless a run says otherwise."""
+
 
 def write_app(folder: Path, federation: str) -> None:
     """Writes the app that `flwr run` would ship; servers and nodes run their own sordino in its place."""
@@ -34,7 +37,7 @@ def write_app(folder: Path, federation: str) -> None:
                 "app": {
                     "publisher": "sordino",
                     "components": {"serverapp": SERVER_APP, "clientapp": CLIENT_APP},
-                    "config": {},
+                    "config": {f"{name}-seconds": seconds for name, seconds in DEADLINES.items()},
                 }
             },
         },

@@ -198,6 +198,29 @@ class FederationFolder:
         }
         return json.dumps(told, indent=2) + "\n"
 
+    def put_recipe(self, path: Path | None) -> Recipe:
+        """Puts a recipe into the folder, to be trained; None keeps the one that is there.
+
+        Raises:
+            FederationError: there is none, or a run was begun with another one.
+        """
+        if path is None and not self.recipe_file.exists():
+            raise FederationError(f"{self.path} has no recipe yet: name one, `sordino federation run RECIPE`")
+        recipe = Recipe.load(path or self.recipe_file)
+        begun = (self.run_dir / "private" / "run.json").exists()
+        if begun and self.recipe_file.exists() and self.recipe != recipe:
+            raise FederationError(
+                f"{self.run_dir} was begun with another recipe: leave RECIPE out to resume it, or move that folder away"
+            )
+        if path is not None:
+            replace_file(self.recipe_file, recipe.to_toml().encode(), PUBLIC)
+        return recipe
+
+    def renew_server_certificate(self) -> None:
+        """Makes a new TLS key and certificate for the server, by the same authority: nodes need nothing new."""
+        hosts = _with_this_machine(tuple(self.about["hosts"]))
+        self.authority.issue(hosts, self.server_certificate, self.server_key)
+
     def enrol(self, application: dict[str, str], days: int = REGISTRY_DAYS) -> Registry:
         """Takes a member in, by what its `sordino node init` printed; returns the next registry.
 

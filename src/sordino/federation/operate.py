@@ -19,7 +19,7 @@ from sordino.federation.processes import Started, answers, start_superlink
 from sordino.federation.status import FederationStatus
 
 _LOOK = 0.5
-_STARTUP = 60.0
+_STARTUP = 300.0
 """Seconds in which a ServerApp must have begun."""
 _RESTARTS = 20
 
@@ -100,8 +100,8 @@ class Operation:
                 self._let_in(link)
 
     def _let_in(self, link: Control) -> None:
-        for name in link.register_members():
-            self.tell(f"{name} may log in")
+        if new := link.register_members():
+            self.tell(f"may log in from now on: {', '.join(new)}")
 
     @property
     def _pid(self) -> Path:

@@ -18,22 +18,23 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 from sordino.errors import FederationError
 from sordino.files import PRIVATE, make_folder, opener, replace_file
 
 SERVER_APP = "sordino.federation.server_app:app"
 CLIENT_APP = "sordino.federation.client_app:app"
-SOCKET = "clientapp.sock"
-"""Where a node's process that is ready to fork listens, in the launchers' folder."""
+SOCKET = "ready.sock"
+"""Where the process that is ready to fork listens (`zygote.py`), in the launchers' folder."""
 
-_REFUSED = ("flwr-agentapp", "flwr-connector", "flwr-model", "flwr-simulation")
+_REFUSED = {"flwr-agentapp", "flwr-connector", "flwr-model", "flwr-simulation", "flwr-clientapp", "flwr-serverapp"}
 _EXECUTABLE = 0o700
 _SAFE_PATH = "PYTHONSAFEPATH"
 
-_DIRECT = """#!/bin/sh
-exec "{python}" -m sordino.federation.own_code {name} "$@"
+_REFUSAL = """#!{python} -IS
+import sys
+sys.exit("sordino: this machine runs its own apps only, and was asked for {name}: nothing was started")
 """
 
 _FORKED = """#!{python} -IS
@@ -42,11 +43,11 @@ os.chdir({folder!r})
 try:
     with socket.socket(socket.AF_UNIX) as ready:
         ready.connect({socket!r})
-        ready.sendall(json.dumps(sys.argv[1:]).encode())
+        ready.sendall(json.dumps([{name!r}, *sys.argv[1:]]).encode())
         ready.shutdown(socket.SHUT_WR)
         ready.recv(1)
 except OSError:
-    os.execv({python!r}, [{python!r}, "-m", "sordino.federation.own_code", "flwr-clientapp", *sys.argv[1:]])
+    os.execv({python!r}, [{python!r}, "-m", "sordino.federation.own_code", {name!r}, *sys.argv[1:]])
 """
 
 
@@ -54,13 +55,12 @@ def write_launchers(folder: Path, *, node: bool) -> Path:
     """Writes the launchers of a node, or of a server, into a folder of their own; returns it."""
     folder = folder.absolute()
     make_folder(folder, PRIVATE)
-    wanted = {name: _DIRECT.format(python=sys.executable, name=name) for name in (*_REFUSED, "flwr-serverapp")}
-    wanted["flwr-clientapp"] = _DIRECT.format(python=sys.executable, name="flwr-clientapp")
-    if node:
-        wanted["flwr-clientapp"] = _FORKED.format(python=sys.executable, folder=str(folder), socket=SOCKET)
-    wanted["flwr-serverapp" if node else "flwr-clientapp"] = _DIRECT.format(python=sys.executable, name="refused")
-    for name, text in wanted.items():
+    own = ("flower-superexec", "flwr-clientapp" if node else "flwr-serverapp")
+    for name in own:
+        text = _FORKED.format(python=sys.executable, folder=str(folder), socket=SOCKET, name=name)
         replace_file(folder / name, text.encode(), _EXECUTABLE)
+    for name in _REFUSED - set(own):
+        replace_file(folder / name, _REFUSAL.format(python=sys.executable, name=name).encode(), _EXECUTABLE)
     return folder
 
 
@@ -99,17 +99,23 @@ def run_serverapp(arguments: list[str]) -> None:
     import_module("flwr.superlink.cli").flwr_serverapp()
 
 
+def run_superexec(arguments: list[str]) -> None:
+    """Runs the process of Flower's that starts apps."""
+    sys.argv = ["flower-superexec", *arguments]
+    import_module("flwr.supercore.cli").flower_superexec()
+
+
+RUNS: dict[str, Callable[[list[str]], None]] = {
+    "flwr-clientapp": run_clientapp,
+    "flwr-serverapp": run_serverapp,
+    "flower-superexec": run_superexec,
+}
+"""What a launcher may ask for."""
+
+
 def main() -> None:
     """Runs what a launcher names."""
-    name, arguments = sys.argv[1], sys.argv[2:]
-    runs: dict[str, Callable[[list[str]], None]] = {"flwr-clientapp": run_clientapp, "flwr-serverapp": run_serverapp}
-    if name not in runs:
-        _refuse(name)
-    runs[name](arguments)
-
-
-def _refuse(name: str) -> NoReturn:
-    sys.exit(f"sordino: this machine runs sordino's own apps only, and was asked for {name}: nothing was started")
+    RUNS[sys.argv[1]](sys.argv[2:])
 
 
 def _own(reference: str) -> Any:

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,16 +67,25 @@ class Started:
 
     def stop(self) -> None:
         """Asks it to end, waits, and then makes sure."""
-        if self.alive:
-            self.process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(_PATIENCE)
-        self.kill()
+        stop_all([self])
 
     def tail(self, lines: int = 12) -> str:
         """Returns the end of its log."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         return "\n".join(text.splitlines()[-lines:])
+
+
+def stop_all(started: Sequence[Started]) -> None:
+    """Ends several at once: all are asked, and then waited for together."""
+    alive = [one for one in started if one.alive]
+    for one in alive:
+        one.process.terminate()
+    until = time.monotonic() + _PATIENCE
+    for one in alive:
+        with suppress(subprocess.TimeoutExpired):
+            one.process.wait(max(0.0, until - time.monotonic()))
+    for one in started:
+        one.kill()
 
 
 def start(module: str, *arguments: str, log: Path, **environment: str) -> Started:
@@ -95,7 +104,7 @@ def start(module: str, *arguments: str, log: Path, **environment: str) -> Starte
     return Started(process, mark, log)
 
 
-def start_superlink(folder: Path, host: str = "127.0.0.1", wait: float = 60.0) -> Started:
+def start_superlink(folder: Path, host: str = "127.0.0.1", wait: float = 180.0) -> Started:
     """Starts a federation's SuperLink on this machine, and returns once it answers.
 
     Raises:
@@ -107,7 +116,7 @@ def start_superlink(folder: Path, host: str = "127.0.0.1", wait: float = 60.0) -
     if answers(port):
         raise FederationError(f"port {port} is taken: end the SuperLink that runs there, or change federation.toml")
     log = folder / "superlink" / "superlink.log"
-    link = start("sordino.federation.superlink", str(folder), host, log=log)
+    link = start("sordino.federation.superlink", str(folder.absolute()), host, log=log)
     until = time.monotonic() + wait
     while not answers(port):
         if not link.alive or time.monotonic() > until:
@@ -118,9 +127,10 @@ def start_superlink(folder: Path, host: str = "127.0.0.1", wait: float = 60.0) -
 
 
 def start_node(folder: Path, port: int | None = None) -> Started:
-    """Starts a node's SuperNode on this machine."""
+    """Starts a node's SuperNode on this machine, which others share: each computes with one thread."""
     log = folder / "state" / "supernode.log"
-    return start("sordino.federation.supernode", str(folder), str(port or free_port()), log=log)
+    arguments = (str(folder.absolute()), str(port or free_port()))
+    return start("sordino.federation.supernode", *arguments, log=log, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 
 
 def answers(port: int) -> bool:

@@ -20,6 +20,7 @@ from sordino.errors import FederationError
 from sordino.federation.folder import VARIABLE, FederationFolder
 from sordino.federation.own_code import put_first, write_launchers
 from sordino.federation.settings import offline
+from sordino.federation.zygote import begin, load
 
 _NODES = "/v1/fleet"
 """What nodes may ask for. Everything else is for this machine."""
@@ -74,7 +75,10 @@ def main(path: Path, host: str) -> None:
     folder = FederationFolder(path)
     sys.argv = arguments(folder, host)
     os.environ |= {**offline(folder.superlink_dir / "flwr"), VARIABLE: str(path.absolute())}
-    put_first(write_launchers(folder.superlink_dir / "bin", node=False))
+    launchers = write_launchers(folder.superlink_dir / "bin", node=False)
+    put_first(launchers)
+    load(node=False)
+    begin(launchers)
     _close_the_control_door()
     import_module("flwr.superlink.cli").flower_superlink()
 

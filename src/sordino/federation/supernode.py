@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from importlib import import_module
@@ -18,6 +17,7 @@ from sordino.errors import FederationError
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.own_code import put_first, write_launchers
 from sordino.federation.settings import offline
+from sordino.federation.zygote import begin, load
 
 POLL_SECONDS = 0.5
 """Seconds between two looks for a message; Flower's own are 3, and a round of the secure sum has five messages."""
@@ -53,12 +53,10 @@ def main(folder: Path, port: int) -> None:
     os.environ |= offline(node.state_dir / "flwr")
     launchers = write_launchers(node.state_dir / "bin", node=True)
     put_first(launchers)
-    with subprocess.Popen([sys.executable, "-m", "sordino.federation.zygote", str(launchers)]) as ready:
-        try:
-            _look_more_often()
-            import_module("flwr.supernode.cli").flower_supernode()
-        finally:
-            ready.terminate()
+    load(node=True)
+    begin(launchers)
+    _look_more_often()
+    import_module("flwr.supernode.cli").flower_supernode()
 
 
 def _look_more_often() -> None:

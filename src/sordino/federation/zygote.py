@@ -1,10 +1,10 @@
-"""A process that has imported everything and forks a ClientApp for each message: 2 seconds of imports, paid once.
+"""A process that has imported everything and forks an app whenever one is wanted: seconds of imports, paid once.
 
-Flower starts a new Python for every message that a node gets, and a secure sum sends five a round. This process waits
-at a socket that only the node's user can reach; a launcher (`own_code.py`) passes it a ClientApp's arguments, and the
-fork runs that one message and ends.
+Flower starts a new Python for every message that a node gets, and a secure sum sends five a round. It gives up on an
+app that is not up within a minute, which is short on a machine that is busy. This process waits at a socket that only
+its own user can reach; a launcher (`own_code.py`) passes it a program's name and arguments, and the fork runs that.
 
-**Formal guarantees**: it computes nothing itself and keeps no thread, so a fork begins as a fresh process would; all
+**Formal guarantees**: it computes nothing itself and starts no thread, so a fork begins as a fresh process would; all
 secret randomness is drawn in the fork, from the operating system. It ends when the process that started it does.
 """
 
@@ -16,17 +16,17 @@ import select
 import signal
 import socket
 import sys
-from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
-from sordino.federation.own_code import CLIENT_APP, SOCKET, run_clientapp
+from sordino.federation.own_code import CLIENT_APP, RUNS, SERVER_APP, SOCKET
 
 _LOOK = 0.5
 """Seconds between two looks at whether the parent still lives."""
 
 
 def serve(folder: Path) -> None:
-    """Listens in the launchers' folder, and forks a ClientApp for everyone who asks."""
+    """Listens in the launchers' folder, and forks an app for everyone who asks."""
     parent = os.getppid()
     os.chdir(folder)  # the names of sockets must be short, and folders' names need not be
     Path(SOCKET).unlink(missing_ok=True)
@@ -35,18 +35,29 @@ def serve(folder: Path) -> None:
         door.bind(SOCKET)
         os.umask(before)
         door.listen(16)
-        _load()
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks are reaped by the system
         while os.getppid() == parent:
             if select.select([door], [], [], _LOOK)[0]:
                 _answer(door)
 
 
-def _load() -> None:
-    import importlib
+def load(*, node: bool) -> None:
+    """Imports all that a fork on a node, or on a server, will need."""
+    app = CLIENT_APP if node else SERVER_APP
+    side = "flwr.supernode" if node else "flwr.superlink"
+    for module in ("torch", f"{side}.cli", f"{side}.runtime", "flwr.supercore.cli", app.split(":")[0]):
+        import_module(module)
 
-    for module in ("torch", "flwr.supernode.cli", "flwr.supernode.runtime.run_clientapp", CLIENT_APP.split(":")[0]):
-        importlib.import_module(module)
+
+def begin(folder: Path) -> int:
+    """Forks the process that waits for launchers; returns its number. Call before this process has threads."""
+    if pid := os.fork():
+        return pid
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        serve(folder)
+    finally:
+        os._exit(0)
 
 
 def _answer(door: socket.socket) -> None:
@@ -58,16 +69,14 @@ def _answer(door: socket.socket) -> None:
         door.close()
         caller.close()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        _run(json.loads(told))
+        name, *arguments = json.loads(told)
+        _run(name, arguments)
 
 
-def _run(arguments: list[str]) -> None:
-    import torch
-
-    torch.set_num_threads(1)  # several nodes may share a machine, and a fork has no use for threads of its own
+def _run(name: str, arguments: list[str]) -> None:
     status = 1
     try:
-        run_clientapp(arguments)
+        RUNS[name](arguments)
         status = 0
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 1
@@ -75,8 +84,3 @@ def _run(arguments: list[str]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
-
-
-if __name__ == "__main__":
-    with suppress(KeyboardInterrupt):
-        serve(Path(sys.argv[1]))
