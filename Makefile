@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test mutants lint bench bench-ledger bench-secagg clean
+.PHONY: setup demo federation test mutants lint bench bench-ledger bench-secagg clean
 
 setup: $(VENV)/.installed
 
@@ -14,6 +14,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 demo: setup
 	$(BIN)/sordino run
+
+federation: setup
+	$(BIN)/sordino federation demo
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -150,13 +151,14 @@ def _ended(own: Any, status: Any, as_json: bool) -> None:
 
 @federation.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="a new folder for all of it")] = Path("runs/federation"),
+    out: Annotated[Path | None, typer.Option(help="folder for all of it (default: a new one under runs/)")] = None,
     rounds: Annotated[int, typer.Option(min=6, help="rounds")] = 8,
 ) -> None:
     """Try it on one machine: a SuperLink, eight SuperNodes, one that is killed and one that joins late."""
     from sordino.federation.demo import Demo
 
-    own, status = Demo(out, rounds, lambda text: Console(soft_wrap=True).print(text, highlight=False)).play()
+    folder = out or Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-federation"
+    own, status = Demo(folder, rounds, lambda text: Console(soft_wrap=True).print(text, highlight=False)).play()
     _ended(own, status, as_json=False)
 
 
