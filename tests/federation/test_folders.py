@@ -13,7 +13,7 @@ from sordino.errors import FederationError, NodeRefused
 from sordino.federation.folder import FederationFolder
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.policy import DataPolicy, Policy, WhoPolicy
-from sordino.federation.registry import Registry
+from sordino.federation.registry import MemberRegistry
 from sordino.recipe import Recipe
 
 
@@ -103,15 +103,15 @@ def test_an_older_registry_is_refused_and_so_is_a_second_one_of_the_same_version
 def test_an_expired_registry_and_a_clock_that_is_behind_are_told_apart(operator: FederationFolder) -> None:
     enrolled(operator, "a")
     key, path, now = operator.operator.public.hex(), operator.registry_file, datetime.now(UTC)
-    Registry.load(path, key, now=now + timedelta(days=89))
-    Registry.load(path, key, now=now - timedelta(minutes=9))
+    MemberRegistry.load(path, key, now=now + timedelta(days=89))
+    MemberRegistry.load(path, key, now=now - timedelta(minutes=9))
     with pytest.raises(FederationError, match="expired on"):
-        Registry.load(path, key, now=now + timedelta(days=91))
+        MemberRegistry.load(path, key, now=now + timedelta(days=91))
     with pytest.raises(FederationError, match="set the clock"):
-        Registry.load(path, key, now=now - timedelta(minutes=11))
+        MemberRegistry.load(path, key, now=now - timedelta(minutes=11))
     operator.renew(1)
     with pytest.raises(FederationError, match="expired on"):
-        Registry.load(path, key, now=now + timedelta(days=2))
+        MemberRegistry.load(path, key, now=now + timedelta(days=2))
 
 
 def test_two_members_cannot_share_a_key(operator: FederationFolder) -> None:

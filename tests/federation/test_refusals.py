@@ -16,7 +16,7 @@ from sordino.aggregate.secure.keys import Identity
 from sordino.aggregate.secure.server import SumServer
 from sordino.federation.memory import bare
 from sordino.federation.messages import Parcel, Stage
-from sordino.federation.plan import Plan, composed, plan_of, sum_terms_of
+from sordino.federation.plan import RunPlan, composed, plan_of, sum_terms_of
 from sordino.federation.policy import BudgetPolicy, Policy, WhoPolicy
 from sordino.messages import to_bytes
 from sordino.recipe import Recipe
@@ -32,7 +32,7 @@ class Operator:
     """An operator who signs whatever they like, and whose messages reach the nodes."""
 
     village: Village
-    plan: Plan
+    plan: RunPlan
     terms: Terms
     identity: Identity
 

@@ -15,15 +15,15 @@ from rich.console import Console
 
 federation = typer.Typer(help="Operate a federation: several machines, each with its own data.", no_args_is_help=True)
 
-Folder = Annotated[Path, typer.Argument(help="the federation's folder")]
+_Folder = Annotated[Path, typer.Argument(help="the federation's folder")]
 Named = Annotated[Path, typer.Option("--folder", help="the federation's folder")]
-AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout")]
+_AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout")]
 Days = Annotated[int, typer.Option(min=1, max=3650, help="days for which the new registry is good")]
 
 
 @federation.command()
 def init(
-    folder: Folder,
+    folder: _Folder,
     name: Annotated[str, typer.Option(help="name of the federation")],
     host: Annotated[list[str], typer.Option(help="DNS name or address under which nodes find the server; repeatable")],
     port: Annotated[int, typer.Option(min=1, max=65535, help="port of the SuperLink")] = 9092,
@@ -44,7 +44,7 @@ def init(
 
 @federation.command()
 def enrol(
-    folder: Folder,
+    folder: _Folder,
     application: Annotated[list[Path], typer.Argument(help="application.json of each new member")],
     days: Days = 90,
 ) -> None:
@@ -63,7 +63,7 @@ def enrol(
 
 @federation.command()
 def dismiss(
-    folder: Folder, name: Annotated[str, typer.Argument(help="the member that leaves")], days: Days = 90
+    folder: _Folder, name: Annotated[str, typer.Argument(help="the member that leaves")], days: Days = 90
 ) -> None:
     """Let a member leave: it is asked no more; what it paid stays in the ledger, its number stays taken."""
     from sordino.federation.folder import FederationFolder
@@ -73,7 +73,7 @@ def dismiss(
 
 
 @federation.command()
-def renew(folder: Folder, days: Days = 90) -> None:
+def renew(folder: _Folder, days: Days = 90) -> None:
     """Sign the registry again for some time, and make a new TLS certificate for the server."""
     from sordino.federation.folder import FederationFolder
 
@@ -92,7 +92,7 @@ def _new(registry: Any, path: Path) -> None:
 
 @federation.command()
 def serve(
-    folder: Folder,
+    folder: _Folder,
     host: Annotated[str, typer.Option(help="address to listen at")] = "0.0.0.0",
 ) -> None:
     """Run the SuperLink until it is told to end; systemd can start it, and start it again."""
@@ -114,7 +114,7 @@ def run(
     stage_seconds: Annotated[float, typer.Option(min=1, help="how long to wait for an answer without training")] = 60,
     train_seconds: Annotated[float, typer.Option(min=1, help="how long to wait for an answer with training")] = 600,
     gather_seconds: Annotated[float, typer.Option(min=1, help="how long to wait for enough nodes")] = 300,
-    as_json: AsJson = False,
+    as_json: _AsJson = False,
 ) -> None:
     """Start a run, or go on with the one in the folder; ends with a model, a certificate and a report."""
     from sordino.cli.federation_view import StatusView
@@ -164,8 +164,8 @@ def demo(
 
 @federation.command()
 def status(
-    folder: Folder,
-    as_json: AsJson = False,
+    folder: _Folder,
+    as_json: _AsJson = False,
     watch: Annotated[bool, typer.Option("--watch/--once", help="draw it again until the run ends")] = True,
 ) -> None:
     """Show nodes, rounds, ε so far and who is late."""

@@ -14,13 +14,13 @@ node = typer.Typer(
     help="Be a member of a federation, on your own machine and within your own policy.", no_args_is_help=True
 )
 
-Folder = Annotated[Path, typer.Argument(help="the node's folder")]
-AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout")]
+_Folder = Annotated[Path, typer.Argument(help="the node's folder")]
+_AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout")]
 
 
 @node.command()
 def init(
-    folder: Folder,
+    folder: _Folder,
     join: Annotated[Path, typer.Option(help="join.json, as the operator sent it")],
     name: Annotated[str, typer.Option(help="the node's name in the federation: letters, digits, dots, dashes")],
 ) -> None:
@@ -50,7 +50,7 @@ def init(
 
 @node.command()
 def registry(
-    folder: Folder, file: Annotated[Path, typer.Argument(help="registry.json, as the operator sent it")]
+    folder: _Folder, file: Annotated[Path, typer.Argument(help="registry.json, as the operator sent it")]
 ) -> None:
     """Take in a registry: checked against the operator's key, refused if it is older than one seen before."""
     from sordino.federation.node_folder import NodeFolder
@@ -63,7 +63,7 @@ def registry(
 
 
 @node.command()
-def check(folder: Folder) -> None:
+def check(folder: _Folder) -> None:
     """Check everything that a start needs: policy, registry, keys, ledger, records."""
     from sordino.federation.node_folder import NodeFolder
     from sordino.federation.supernode import arguments
@@ -81,7 +81,7 @@ def check(folder: Folder) -> None:
 
 @node.command()
 def start(
-    folder: Folder,
+    folder: _Folder,
     port: Annotated[int | None, typer.Option(help="local port of the SuperNode (default: a free one)")] = None,
 ) -> None:
     """Run the node's SuperNode until it is told to end; systemd can start it, and start it again."""
@@ -100,7 +100,7 @@ def start(
 @node.command()
 def certificate(
     folder: Annotated[Path | None, typer.Argument(help="the node's folder")] = None,
-    as_json: AsJson = False,
+    as_json: _AsJson = False,
     check: Annotated[Path | None, typer.Option(help="check a statement (JSON) that a node made")] = None,
     key: Annotated[str | None, typer.Option(help="key that must have signed it (from the registry)")] = None,
 ) -> None:

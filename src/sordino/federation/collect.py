@@ -16,7 +16,7 @@ from sordino.aggregate.secure.server import SumServer
 from sordino.errors import ProtocolError
 from sordino.federation.memory import bare
 from sordino.federation.messages import Parcel, Stage
-from sordino.federation.network import Network
+from sordino.federation.network import NodeNetwork
 from sordino.federation.plan import secure, sum_terms_of
 from sordino.messages import from_bytes, to_bytes
 from sordino.runs.context import RunContext
@@ -42,7 +42,7 @@ class NothingLeft(ProtocolError):
     """A round was aborted before any node was asked for its message: it costs nothing."""
 
 
-def collect(network: Network, context: RunContext, asked: Asked, attempt: int) -> Collected:
+def collect(network: NodeNetwork, context: RunContext, asked: Asked, attempt: int) -> Collected:
     """Announces a round to its cohort and returns the sum of what comes back.
 
     Raises:
@@ -58,7 +58,7 @@ def collect(network: Network, context: RunContext, asked: Asked, attempt: int) -
     return _plain(network, context, asked, attempt)
 
 
-def _plain(network: Network, context: RunContext, asked: Asked, attempt: int) -> Collected:
+def _plain(network: NodeNetwork, context: RunContext, asked: Asked, attempt: int) -> Collected:
     """Collects messages that the server may see one by one: central and local trust."""
     terms, mechanism = asked.terms, context.mechanism
     # under central trust whoever has nothing to say sends nothing
@@ -96,7 +96,7 @@ def _checked(message: Shielded, member: int, asked: Asked) -> Shielded:
 class _SecureRound:
     """One secure sum over the network, stage by stage; late and lost nodes are dropouts of the stage."""
 
-    def __init__(self, network: Network, context: RunContext, asked: Asked, attempt: int) -> None:
+    def __init__(self, network: NodeNetwork, context: RunContext, asked: Asked, attempt: int) -> None:
         self._network, self._context, self._asked, self._attempt = network, context, asked, attempt
         self._terms = sum_terms_of(context, network.plan, asked.terms, attempt)
         self._server = SumServer(self._terms, network.registry.public_keys)

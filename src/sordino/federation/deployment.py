@@ -21,9 +21,9 @@ from sordino.events import Charge
 from sordino.federation.collect import NothingLeft, collect
 from sordino.federation.folder import FederationFolder
 from sordino.federation.identities import deployed
-from sordino.federation.network import Deadlines, Network
+from sordino.federation.network import Deadlines, NodeNetwork
 from sordino.federation.plan import plan_of, require_deployable
-from sordino.federation.registry import Registry
+from sordino.federation.registry import MemberRegistry
 from sordino.federation.remote import Labelled, remote
 from sordino.federation.telling import Telling
 from sordino.files import PRIVATE, replace_file
@@ -88,7 +88,7 @@ class Deployment:
             run, rounds = str(self.run_folder.facts()["run"]), self.recipe.run.rounds
             telling = Telling(self.federation, registry, run, rounds, charging.spent)
             plan = plan_of(self.context, run, registry.population, registry.version)
-            network = Network(self.grid, registry, self.federation.operator, plan, self.deadlines, telling)
+            network = NodeNetwork(self.grid, registry, self.federation.operator, plan, self.deadlines, telling)
             try:
                 last = self._rounds(network, server)
                 if last is not None:
@@ -145,7 +145,7 @@ class Deployment:
         ) as charging:
             yield charging
 
-    def _rounds(self, network: Network, server: ServerSide) -> Checkpoint | None:
+    def _rounds(self, network: NodeNetwork, server: ServerSide) -> Checkpoint | None:
         """Plays rounds from the last checkpoint on; None when the members have changed."""
         folder, store = self.run_folder, ClientStore()
         last = folder.load(store) or Checkpoint(self._opened(network, server))
@@ -160,7 +160,7 @@ class Deployment:
             folder.save(last, store)
         return last
 
-    def _one(self, network: Network, server: ServerSide, here: Position) -> Checkpoint:
+    def _one(self, network: NodeNetwork, server: ServerSide, here: Position) -> Checkpoint:
         """Plays one round and tells about it; too few nodes abort it, and an empty budget ends the run."""
         began, round_ = time.perf_counter(), here.round_ + 1
         about: dict[str, Any] = {"round": round_}
@@ -184,7 +184,7 @@ class Deployment:
         reached = target is not None and accuracy is not None and accuracy >= target
         return Checkpoint(after, "target" if reached else "rounds" if round_ >= last else None)
 
-    def _played(self, network: Network, server: ServerSide, here: Position) -> tuple[Position, dict[str, Any]]:
+    def _played(self, network: NodeNetwork, server: ServerSide, here: Position) -> tuple[Position, dict[str, Any]]:
         if self._announced("round") >= here.round_ + 1:
             raise ProtocolError("the server stopped in the middle of this round: what was reserved stays spent")
         present = network.gathered(self._least)
@@ -210,7 +210,7 @@ class Deployment:
         }
         return after, played
 
-    def _opened(self, network: Network, server: ServerSide) -> Position:
+    def _opened(self, network: NodeNetwork, server: ServerSide) -> Position:
         """Returns where the run begins: the first knobs, after the opening release if the mechanism makes one."""
         opening, context = server.mechanism.opening, self.context
         knobs = server.mechanism.adapter.start()
@@ -223,7 +223,7 @@ class Deployment:
             reservation = server.charging.reserve(0, everyone, charges, eligible)
             terms = Terms(0, context.weights, knobs, everyone)
             announced = {"terms": to_bytes(terms)}
-            requests = {member: announced for member in everyone.tolist()}
+            requests = dict.fromkeys(everyone.tolist(), announced)
             answers = network.ask("tell", 0, attempt, requests)
             told = {member: load(answer.part("told"))["told"] for member, answer in answers.replies.items()}
             if not told:
@@ -254,7 +254,7 @@ class Deployment:
         """Writes down, durably, that something is about to be announced."""
         replace_file(self.run_folder.private / f"announced-{what}.json", json.dumps(number).encode(), PRIVATE)
 
-    def _finish(self, charging: Charging, last: Checkpoint, registry: Registry) -> None:
+    def _finish(self, charging: Charging, last: Checkpoint, registry: MemberRegistry) -> None:
         folder, context = self.run_folder, self.context
         certificate = charging.certificate(last.stopped)
         words = tuple(deployed(context, self.federation, registry, self.app_hash))

@@ -37,7 +37,7 @@ from sordino.errors import FederationError
 from sordino.federation import keys
 from sordino.federation.app_template import write_app
 from sordino.federation.preparation import prepared
-from sordino.federation.registry import Member, Registry
+from sordino.federation.registry import Member, MemberRegistry
 from sordino.files import PRIVATE, PUBLIC, make_folder, replace_file
 from sordino.recipe import Recipe
 
@@ -145,9 +145,9 @@ class FederationFolder:
         return keys.load_identity(self.path / "operator" / "signing.pem")
 
     @property
-    def registry(self) -> Registry:
+    def registry(self) -> MemberRegistry:
         """The members, as they are now; read anew each time, since members join and leave during a run."""
-        return Registry.load(self.registry_file, self.operator.public.hex())
+        return MemberRegistry.load(self.registry_file, self.operator.public.hex())
 
     @property
     def recipe(self) -> Recipe:
@@ -182,7 +182,9 @@ class FederationFolder:
         self.authority.issue(_with_this_machine(hosts), self.server_certificate, self.server_key)
         operator = keys.make_identity(self.path / "operator" / "signing.pem")
         now = datetime.now(UTC).replace(microsecond=0)
-        empty = Registry(federation=name, version=1, issued=now, valid_until=now + timedelta(days=days), members=())
+        empty = MemberRegistry(
+            federation=name, version=1, issued=now, valid_until=now + timedelta(days=days), members=()
+        )
         replace_file(self.registry_file, empty.sign(operator).to_json().encode(), PUBLIC)
         replace_file(self.path / "join.json", self._invitation(name, hosts[0], port, operator).encode(), PUBLIC)
         about = {"name": name, "hosts": list(hosts), "port": port}
@@ -221,7 +223,7 @@ class FederationFolder:
         hosts = _with_this_machine(tuple(self.about["hosts"]))
         self.authority.issue(hosts, self.server_certificate, self.server_key)
 
-    def enrol(self, application: dict[str, str], days: int = REGISTRY_DAYS) -> Registry:
+    def enrol(self, application: dict[str, str], days: int = REGISTRY_DAYS) -> MemberRegistry:
         """Takes a member in, by what its `sordino node init` printed; returns the next registry.
 
         Raises:
@@ -231,7 +233,7 @@ class FederationFolder:
             name, signing, ssh = (str(application[field]) for field in ("name", "signing", "transport"))
         except (KeyError, TypeError) as error:
             raise FederationError(f"the application lacks {error}: send what `sordino node init` printed") from None
-        old = Registry.load(self.registry_file, self.operator.public.hex())
+        old = MemberRegistry.load(self.registry_file, self.operator.public.hex())
         transport = keys.transport_fingerprint(ssh)
         try:
             member = Member(name=name, number=old.population, signing=signing, transport=transport)
@@ -245,18 +247,18 @@ class FederationFolder:
         replace_file(self.registry_file, registry.to_json().encode(), PUBLIC)
         return registry
 
-    def dismiss(self, name: str, days: int = REGISTRY_DAYS) -> Registry:
+    def dismiss(self, name: str, days: int = REGISTRY_DAYS) -> MemberRegistry:
         """Lets a member leave: it is not asked again, and its number and keys stay taken."""
-        old = Registry.load(self.registry_file, self.operator.public.hex())
+        old = MemberRegistry.load(self.registry_file, self.operator.public.hex())
         leaver = old.member(name)
         members = tuple(m.model_copy(update={"left": True}) if m == leaver else m for m in old.members)
         registry = old.next(members, days, self.operator)
         replace_file(self.registry_file, registry.to_json().encode(), PUBLIC)
         return registry
 
-    def renew(self, days: int = REGISTRY_DAYS) -> Registry:
+    def renew(self, days: int = REGISTRY_DAYS) -> MemberRegistry:
         """Signs the same members anew, for so many days from now (also when the old registry has expired)."""
-        old = Registry.read(self.registry_file)
+        old = MemberRegistry.read(self.registry_file)
         registry = old.next(old.members, days, self.operator)
         replace_file(self.registry_file, registry.to_json().encode(), PUBLIC)
         return registry

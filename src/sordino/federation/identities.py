@@ -9,11 +9,11 @@ from importlib.metadata import PackageNotFoundError, version
 from sordino._version import __version__
 from sordino.federation import keys
 from sordino.federation.folder import FederationFolder
-from sordino.federation.registry import Registry
+from sordino.federation.registry import MemberRegistry
 from sordino.runs.context import RunContext
 
 
-def deployed(context: RunContext, folder: FederationFolder, registry: Registry, app_hash: str) -> Iterator[str]:
+def deployed(context: RunContext, folder: FederationFolder, registry: MemberRegistry, app_hash: str) -> Iterator[str]:
     """Yields what a certificate says about a federation across machines, a sentence each.
 
     **Formal guarantees**: members are told by number and by one digest of all their keys, which whoever holds the
@@ -39,7 +39,7 @@ def _server(context: RunContext) -> str:
     }[context.mechanism.trust]
 
 
-def _digest(registry: Registry) -> str:
+def _digest(registry: MemberRegistry) -> str:
     lines = "\n".join(f"{member.number} {member.signing}" for member in registry.active)
     return hashlib.sha256(lines.encode()).hexdigest()
 

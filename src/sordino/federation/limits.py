@@ -10,14 +10,14 @@ from sordino.data.federation import ClientData
 from sordino.errors import NodeRefused
 from sordino.events import Charge, Unbounded
 from sordino.federation.node_folder import NodeFolder
-from sordino.federation.plan import Plan, composed
+from sordino.federation.plan import RunPlan, composed
 from sordino.runs.context import RunContext
 from sordino.server.charging import filters_for
 from sordino.stages import Prices
 from sordino.terms import Terms
 
 
-def check_plan(folder: NodeFolder, plan: Plan) -> RunContext:
+def check_plan(folder: NodeFolder, plan: RunPlan) -> RunContext:
     """Returns the mechanism that a plan really is, composed here; refuses one that the policy does not allow.
 
     Raises:

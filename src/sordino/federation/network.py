@@ -15,8 +15,8 @@ from flwr.serverapp import Grid
 from sordino.aggregate.secure.keys import Identity
 from sordino.errors import FederationError, ProtocolError
 from sordino.federation.messages import Parcel, Stage
-from sordino.federation.plan import Plan
-from sordino.federation.registry import Registry
+from sordino.federation.plan import RunPlan
+from sordino.federation.registry import MemberRegistry
 from sordino.federation.telling import Telling
 from sordino.types import BoolArray
 
@@ -56,7 +56,7 @@ class Answers:
 
 
 @dataclass(eq=False)
-class Network:
+class NodeNetwork:
     """The members of a federation, as far as they can be reached over a Flower grid.
 
     **Formal guarantees**: a member counts as present when a node has signed, with the key that the registry lists, that
@@ -68,9 +68,9 @@ class Network:
     """
 
     grid: Grid
-    registry: Registry
+    registry: MemberRegistry
     operator: Identity
-    plan: Plan
+    plan: RunPlan
     deadlines: Deadlines
     telling: Telling
     _at: dict[int, int] = field(default_factory=dict)

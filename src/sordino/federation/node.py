@@ -25,7 +25,7 @@ from sordino.federation.limits import check_budget, check_data, check_plan, chec
 from sordino.federation.memory import NodeMemory
 from sordino.federation.messages import Parcel, Stage
 from sordino.federation.node_folder import NodeFolder
-from sordino.federation.plan import Plan, sum_terms_of
+from sordino.federation.plan import RunPlan, sum_terms_of
 from sordino.messages import from_bytes, to_bytes
 from sordino.random.streams import Entropy, Randomness
 from sordino.runs.context import RunContext
@@ -165,8 +165,8 @@ class Node:
         self._memory.forget(request)
         return {"sum": answer, "stated": _number(removed[0])}
 
-    def _planned(self, request: Parcel) -> tuple[RunContext, Plan]:
-        plan = Plan.parse(request.part("plan"))
+    def _planned(self, request: Parcel) -> tuple[RunContext, RunPlan]:
+        plan = RunPlan.parse(request.part("plan"))
         if plan.run != request.run:
             raise ProtocolError(f"a request of run {request.run} came with the plan of {plan.run}: it is ignored")
         return check_plan(self.folder, plan), plan

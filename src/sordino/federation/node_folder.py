@@ -32,7 +32,7 @@ from sordino.errors import FederationError, NodeRefused
 from sordino.federation import keys
 from sordino.federation.policy import Policy
 from sordino.federation.preparation import prepared
-from sordino.federation.registry import Registry
+from sordino.federation.registry import MemberRegistry
 from sordino.files import PRIVATE, PUBLIC, make_folder, replace_file
 from sordino.recipe import Recipe
 
@@ -108,10 +108,10 @@ class NodeFolder:
         return Policy.load(self.policy_file)
 
     @cached_property
-    def registry(self) -> Registry:
+    def registry(self) -> MemberRegistry:
         """The members, checked: signed by the policy's operator, in time, not older than one seen before."""
         policy = self.policy
-        registry = Registry.load(self.registry_file, policy.who.operator, self.state_dir / "registry.seen")
+        registry = MemberRegistry.load(self.registry_file, policy.who.operator, self.state_dir / "registry.seen")
         policy.check_federation(registry.federation)
         return registry
 
@@ -201,9 +201,9 @@ class NodeFolder:
         ssh = self.transport_key.with_suffix(".pub").read_text().strip()
         return {"name": self.name, "signing": self.identity.public.hex(), "transport": ssh}
 
-    def accept_registry(self, path: Path) -> Registry:
+    def accept_registry(self, path: Path) -> MemberRegistry:
         """Checks a registry that the operator sent, and puts it in place of the old one."""
-        registry = Registry.load(path, self.policy.who.operator, self.state_dir / "registry.seen")
+        registry = MemberRegistry.load(path, self.policy.who.operator, self.state_dir / "registry.seen")
         self.policy.check_federation(registry.federation)
         replace_file(self.registry_file, registry.to_json().encode(), PUBLIC)
         self.__dict__.pop("registry", None)

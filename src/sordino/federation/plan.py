@@ -35,7 +35,7 @@ _OWN: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """What a run is going to do, as the operator signs it and every node checks it.
 
     **Formal guarantees**: a node trusts nothing of it. It composes the mechanism itself, from this text and its own
@@ -60,7 +60,7 @@ class Plan:
         return json.dumps(asdict(self), sort_keys=True).encode()
 
     @classmethod
-    def parse(cls, data: bytes) -> Plan:
+    def parse(cls, data: bytes) -> RunPlan:
         """Inverts `pack`.
 
         Raises:
@@ -72,7 +72,7 @@ class Plan:
             raise ProtocolError(f"a run's plan cannot be read ({error}): update server and nodes") from None
 
 
-def plan_of(context: RunContext, run: str, population: int, registry: int) -> Plan:
+def plan_of(context: RunContext, run: str, population: int, registry: int) -> RunPlan:
     """Returns the plan of a run, with its noise multiplier written out, so that no node has to calibrate again."""
     tree: dict[str, Any] = context.recipe.model_dump(mode="json", exclude_none=True)
     for section, fields in _OWN.items():
@@ -83,11 +83,11 @@ def plan_of(context: RunContext, run: str, population: int, registry: int) -> Pl
     tree["mechanism"].setdefault("noise_multiplier", context.mechanism.adapter.start().noise_multiplier)
     federation = context.federation
     public = federation.public_x is not None and len(federation.public_x) > 0
-    return Plan(federation.name, run, tomli_w.dumps(tree), population, registry, public)
+    return RunPlan(federation.name, run, tomli_w.dumps(tree), population, registry, public)
 
 
 @lru_cache(maxsize=4)  # where many nodes share a process, they compose once
-def composed(plan: Plan) -> RunContext:
+def composed(plan: RunPlan) -> RunContext:
     """Returns what a node makes of a plan: mechanism, model and trainer; it holds no record, and no randomness of use.
 
     Raises:
@@ -121,7 +121,7 @@ def require_deployable(context: RunContext) -> RunContext:
     return context
 
 
-def sum_terms_of(context: RunContext, plan: Plan, terms: Terms, attempt: int) -> SumTerms:
+def sum_terms_of(context: RunContext, plan: RunPlan, terms: Terms, attempt: int) -> SumTerms:
     """Returns the terms of a round's secure sum: server and nodes each compute them, from what the round announces."""
     summing = secure(context)
     topology, bits = _topology(summing, len(terms.cohort)), summing.modulus_bits(terms)

@@ -42,7 +42,7 @@ class Member(BaseModel):
     """Whether it has left the federation: it is not asked any more, and its number stays taken."""
 
 
-class Registry(BaseModel):
+class MemberRegistry(BaseModel):
     """The members of a federation.
 
     **Formal guarantees**: `load` returns only what the trusted operator signed for this federation, that has not
@@ -59,7 +59,7 @@ class Registry(BaseModel):
     signature: Annotated[str, Field(pattern=r"^([0-9a-f]{128})?$")] = ""
 
     @model_validator(mode="after")
-    def _distinct(self) -> Registry:
+    def _distinct(self) -> MemberRegistry:
         for field in ("name", "number", "signing", "transport"):
             seen: dict[object, str] = {}
             for member in self.members:
@@ -124,11 +124,11 @@ class Registry(BaseModel):
         told = self.model_dump(mode="json", exclude={"signature"})
         return _PURPOSE + json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
 
-    def sign(self, operator: Identity) -> Registry:
+    def sign(self, operator: Identity) -> MemberRegistry:
         """Returns the registry with the operator's signature."""
         return self.model_copy(update={"signature": operator.sign(self.message()).hex()})
 
-    def next(self, members: tuple[Member, ...], days: int, operator: Identity) -> Registry:
+    def next(self, members: tuple[Member, ...], days: int, operator: Identity) -> MemberRegistry:
         """Returns the next version, with these members and valid for so many days from now, signed.
 
         Raises:
@@ -137,7 +137,7 @@ class Registry(BaseModel):
         now = datetime.now(UTC).replace(microsecond=0)
         told = {"federation": self.federation, "version": self.version + 1, "issued": now, "members": members}
         try:
-            return Registry(**told, valid_until=now + timedelta(days=days)).sign(operator)
+            return MemberRegistry(**told, valid_until=now + timedelta(days=days)).sign(operator)
         except ValidationError as error:
             raise FederationError(_reason(error)) from None
 
@@ -148,7 +148,7 @@ class Registry(BaseModel):
     @classmethod
     def load(
         cls, path: Path, trusted_operator_key: str, seen: Path | None = None, now: datetime | None = None
-    ) -> Registry:
+    ) -> MemberRegistry:
         """Reads a registry and refuses what cannot be trusted.
 
         Args:
@@ -173,7 +173,7 @@ class Registry(BaseModel):
         return registry
 
     @classmethod
-    def read(cls, path: Path) -> Registry:
+    def read(cls, path: Path) -> MemberRegistry:
         """Reads a registry's file, and trusts nothing of it."""
         try:
             return cls.model_validate_json(path.read_bytes())

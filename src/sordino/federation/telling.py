@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from sordino.federation.folder import FederationFolder
-from sordino.federation.registry import Registry
+from sordino.federation.registry import MemberRegistry
 from sordino.federation.status import FederationStatus, NodeState, NodeStatus
 
 _LOG = logging.getLogger("sordino.federation")
@@ -29,7 +29,7 @@ class Telling:
     def __init__(
         self,
         folder: FederationFolder,
-        registry: Registry,
+        registry: MemberRegistry,
         run: str,
         rounds: int,
         spent: Callable[[], dict[str, float | None]],
