@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -51,7 +52,8 @@ class Real:
     link: Started | None = None
     nodes: dict[str, Started] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
-    stage_seconds: float = 25.0
+    stage_seconds: float = field(default_factory=lambda: max(15.0, 3 * os.getloadavg()[0]))
+    """A machine that is busy with other things gets more time."""
 
     def start(self, *names: str) -> None:
         for name in names:

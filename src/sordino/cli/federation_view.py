@@ -81,6 +81,7 @@ class StatusView:
         self._told = len(status.events)
         for event in fresh:
             self._console.print(f"  · {escape(event)}", highlight=False)
-        if status.stage == "" and status.round != self._round:
-            self._round = status.round
+        finished = status.round - (status.stage != "")
+        if finished > self._round or status.state in ("stopped", "failed"):
+            self._round = finished
             self._console.print(_headline(status), highlight=False)

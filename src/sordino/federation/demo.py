@@ -65,7 +65,7 @@ class Demo:
     tell: Callable[[str], None]
     _nodes: dict[str, Started] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
-    _round: int = -1
+    _round: int = 0
     _events: int = 0
 
     def play(self) -> tuple[FederationFolder, FederationStatus]:
@@ -124,11 +124,12 @@ class Demo:
         for event in status.events[self._events :]:
             self._say(f"  {event}")
         self._events = len(status.events)
-        if status.stage == "" and status.round not in (self._round, 0):
-            self._round = status.round
+        finished = status.round - (status.stage != "")
+        if status.epsilon and finished > self._round:
+            self._round = finished
             spent = max((e for e in status.epsilon.values() if e is not None), default=0.0)
             score = "" if status.accuracy is None else f", accuracy {status.accuracy:.1%}"
-            self._say(f"round {status.round} of {status.rounds}: ε so far {spent:.3g}{score}")
+            self._say(f"round {finished} of {status.rounds}: ε so far {spent:.3g}{score}")
         if status.round >= 3 and status.stage == "share" and self._nodes[VICTIM].alive:
             self._say(f"kill -9 of {VICTIM}, in the middle of round {status.round}")
             self._nodes[VICTIM].kill()

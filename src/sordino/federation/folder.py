@@ -207,7 +207,9 @@ class FederationFolder:
             FederationError: there is none, or a run was begun with another one.
         """
         if path is None and not self.recipe_file.exists():
-            raise FederationError(f"{self.path} has no recipe yet: name one, `sordino federation run RECIPE`")
+            raise FederationError(
+            raise FederationError(f"{self.path} ({self.name}) has no recipe yet: name one, `sordino federation run RECIPE`")
+            )
         recipe = Recipe.load(path or self.recipe_file)
         begun = (self.run_dir / "private" / "run.json").exists()
         if begun and self.recipe_file.exists() and self.recipe != recipe:

@@ -55,6 +55,7 @@ def _allowed(scope: Scope) -> bool:
 
 def arguments(folder: FederationFolder, host: str = "0.0.0.0") -> list[str]:
     """Returns the command line of Flower's SuperLink."""
+    port = str(folder.about["port"])
     for path in (folder.authority.certificate, folder.server_certificate, folder.server_key):
         if not path.is_file():
             raise FederationError(f"{path} is missing: restore it from the backup, or run `sordino federation renew`")
@@ -66,7 +67,7 @@ def arguments(folder: FederationFolder, host: str = "0.0.0.0") -> list[str]:
         "--enable-supernode-auth",
         *("--database", str((folder.superlink_dir / "state.db").absolute())),
         "--disable-runtime-dependency-installation",
-        *("--host", host, "--port", str(folder.about["port"])),
+        *("--host", host, "--port", port),
     ]
 
 

@@ -29,7 +29,8 @@ def arguments(node: NodeFolder, port: int) -> list[str]:
     Raises:
         FederationError, NodeRefused: a key or certificate is missing, or the server is not one of the policy's.
     """
-    node.policy.check_server(node.server)
+    server = node.server  # first, since it tells whether this is a node's folder at all
+    node.policy.check_server(server)
     for path in (node.authority, node.transport_key):
         if not path.is_file():
             raise FederationError(f"{path} is missing: restore it from the node's backup")
