@@ -208,7 +208,7 @@ class FederationFolder:
         """
         if path is None and not self.recipe_file.exists():
             raise FederationError(
-            raise FederationError(f"{self.path} ({self.name}) has no recipe yet: name one, `sordino federation run RECIPE`")
+                f"{self.path} ({self.name}) has no recipe yet: name one, `sordino federation run RECIPE`"
             )
         recipe = Recipe.load(path or self.recipe_file)
         begun = (self.run_dir / "private" / "run.json").exists()

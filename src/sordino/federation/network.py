@@ -79,6 +79,8 @@ class NodeNetwork:
     """Greetings that are not answered yet: message → Flower node, nonce."""
     _unwelcome: set[int] = field(default_factory=set)
     """Flower nodes that refused, or are not members: not greeted again."""
+    _silent: set[int] = field(default_factory=set)
+    """Flower nodes whose greeting was waited for once, in vain: nobody waits for it again."""
 
     def present(self) -> BoolArray:
         """Returns who is there now, by number; greets nodes that are new or were silent."""
@@ -105,8 +107,10 @@ class NodeNetwork:
             now = time.monotonic()
             if mask.sum() >= least:
                 enough = enough or now + min(self.deadlines.stage, self.deadlines.gather)
-            everybody = mask.sum() >= len(self.registry.active) or not self._greeted
+            awaited = {node for node, _ in self._greeted.values()}
+            everybody = mask.sum() >= len(self.registry.active) or awaited <= self._silent
             if enough is not None and (everybody or now > enough):
+                self._silent |= awaited
                 return mask
             if now > end:
                 raise FederationError(
@@ -140,7 +144,8 @@ class NodeNetwork:
             time.sleep(pause)
         lost = frozenset(parts) - replies.keys() - refused.keys()
         for member in lost:
-            self._at.pop(member, None)  # it is greeted again, and counts when it answers that
+            if member in self._at:  # it is greeted again, and counts when it answers that; nobody waits
+                self._silent.add(self._at.pop(member))
             self.telling.member("lost", member, f"no answer to {stage} in time")
         for member, sentence in refused.items():
             self.telling.member("refused", member, sentence)
@@ -187,6 +192,7 @@ class NodeNetwork:
     def _welcome(self, reply: Message) -> None:
         """Takes in the answer to a greeting: a member that is there, or a refusal that the operator should read."""
         node, nonce = self._greeted.pop(reply.metadata.reply_to_message_id, (0, 0))
+        self._silent.discard(node)
         if reply.has_error():
             self.telling.member("error", -1, f"Flower node {node}: {reply.error.reason or reply.error.code}")
             return
