@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives import serialization
+
 from sordino.errors import FederationError
 from sordino.federation.folder import FederationFolder
 from sordino.federation.keys import transport_fingerprint
@@ -81,10 +83,9 @@ class Control:
                 yield _text(node.public_key), int(node.node_id)
 
     def _key(self, name: str) -> bytes:
-        from cryptography.hazmat.primitives.serialization import load_ssh_public_key
-        from flwr.supercore.primitives.asymmetric import public_key_to_bytes
-
-        return bytes(public_key_to_bytes(load_ssh_public_key(self.folder.member_key(name).read_bytes())))
+        """Returns a member's public login key as Flower keeps it: PEM."""
+        key = serialization.load_ssh_public_key(self.folder.member_key(name).read_bytes())
+        return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
     def _ask(self, method: str, request: Any) -> Any:
         try:
@@ -98,8 +99,6 @@ class Control:
 
 def _text(public_key: bytes) -> str:
     """Returns a key that Flower keeps as PEM in the way that our files have it."""
-    from cryptography.hazmat.primitives import serialization
-
     key = serialization.load_pem_public_key(public_key)
     return key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
 

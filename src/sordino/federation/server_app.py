@@ -17,12 +17,14 @@ from sordino.federation.network import Deadlines
 app = ServerApp()
 
 
-@app.main()
 def main(grid: Grid, context: Context) -> None:
     """Plays or resumes the federation's run."""
     folder = FederationFolder.here()
     deadlines, test = deadlines_of(context), folder.test_records()
     Deployment(folder, grid, deadlines=deadlines, test=test, app_hash=_app_hash(grid)).play()
+
+
+app.main()(main)
 
 
 def deadlines_of(context: Context) -> Deadlines:
