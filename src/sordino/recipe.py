@@ -99,6 +99,9 @@ class PublicSection(Section):
     ranges: dict[str, tuple[float, float]] | None = Field(
         None, description="lowest and highest value of features by name (`*`: all others), scaled to -1 … 1 by them"
     )
+    shape: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(
+        None, min_length=1, description="shape of one record, as the model sees it (needed across machines)"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -108,7 +111,7 @@ class PublicSection(Section):
     @property
     def counts(self) -> PublicCounts:
         """The declaration, as the data's own type."""
-        return PublicCounts(**self.model_dump())
+        return PublicCounts(**self.model_dump(exclude={"shape"}))
 
 
 class PartitionSection(Section):
