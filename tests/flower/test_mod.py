@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from flower.conftest import MODEL, Learn, app_of, grow, record
 from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 
+from flower.in_process import MODEL, Learn, app_of, grow, record
 from sordino.account.ledger.ledger import Ledger
 from sordino.flower import private_mod
 from sordino.flower.wire import UPDATE, FlowerTerms, PrivateReply

@@ -1,7 +1,7 @@
 """An accountant for Flower's own strategies: tight, durable in a ledger, for each client, and it halts at the budget.
 
-    accountant = LedgerAccountant(PrivacyConfig(…, max_epsilon=2.0), "ledger.db")
-    strategy = DifferentialPrivacyServerSideFixedClipping(FedAvg(), …, accountant=accountant)
+accountant = LedgerAccountant(PrivacyConfig(…, max_epsilon=2.0), "ledger.db")
+strategy = DifferentialPrivacyServerSideFixedClipping(FedAvg(), …, accountant=accountant)
 """
 
 from __future__ import annotations
@@ -29,10 +29,13 @@ from sordino.events import (
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
-from sordino.types import IntArray
+from sordino.types import Adjacency, IntArray
 
 _FORMAT = 1
-_ADJACENT = {NeighboringRelation.ADD_OR_REMOVE_ONE: "add_remove", NeighboringRelation.REPLACE_ONE: "replace"}
+_ADJACENT: dict[NeighboringRelation, Adjacency] = {
+    NeighboringRelation.ADD_OR_REMOVE_ONE: "add_remove",
+    NeighboringRelation.REPLACE_ONE: "replace",
+}
 
 
 class PrivacyBudgetSpent(BudgetExceeded, PrivacyBudgetExhausted):
@@ -42,10 +45,10 @@ class PrivacyBudgetSpent(BudgetExceeded, PrivacyBudgetExhausted):
 class LedgerAccountant:
     """Flower's `PrivacyAccountant`, on a sordino ledger.
 
-    **Formal guarantees**: ε is that of privacy loss distributions (exact for plain Gaussians), never below the true one.
-    `compose` returns once the release is durably in the ledger, and raises instead of writing where it would exceed
-    `max_epsilon`; a restart, or another process on the same file, goes on from what was spent. Where clients are named,
-    each pays for its own participations, and `get_epsilon` is the worst client's.
+    **Formal guarantees**: ε is that of privacy loss distributions (exact for plain Gaussians), never below the
+    true one. `compose` returns once the release is durably in the ledger, and raises instead of writing where it would
+    exceed `max_epsilon`; a restart, or another process on the same file, goes on from what was spent. Where clients are
+    named, each pays for its own participations, and `get_epsilon` is the worst client's.
 
     **Edge cases**: `noise_multiplier` is over the clip norm, as in Flower's strategies; under `replace-one` a client
     moves the sum by two clip norms, so half of it counts. Without amplification `clients` may say who took part, else
@@ -85,7 +88,7 @@ class LedgerAccountant:
         self._places = None if clients is None else {name: place for place, name in enumerate(clients)}
         everyone = config.population_size if clients is None else list(clients)
         self._ledger = Ledger.open(path, federation, everyone, create=not path.exists(), delta=config.target_delta)
-        self._guarantee = Guarantee("client", "outsider", _ADJACENT[config.neighboring_relation])  # type: ignore[arg-type]
+        self._guarantee = Guarantee("client", "outsider", _ADJACENT[config.neighboring_relation])
 
     @property
     def config(self) -> PrivacyConfig:
@@ -104,7 +107,9 @@ class LedgerAccountant:
         mine = (c.event for entry in self._ledger.entries for c in entry.charges if c.guarantee == self._guarantee)
         return sum(event.count if isinstance(event, SelfComposedDpEvent) else 1 for event in mine)
 
-    def compose(self, event: GaussianPrivacyEvent, count: int = 1, *, clients: Sequence[str | int] | None = None) -> None:
+    def compose(
+        self, event: GaussianPrivacyEvent, count: int = 1, *, clients: Sequence[str | int] | None = None
+    ) -> None:
         """Writes releases down, durably.
 
         Args:
@@ -115,6 +120,8 @@ class LedgerAccountant:
         Raises:
             PrivacyBudgetSpent: they would exceed `max_epsilon`; nothing is written.
         """
+        if clients is not None and self._config.sampling_method is not SamplingMethod.NO_AMPLIFICATION:
+            raise AccountingError("who took part is what sampling hides: leave clients out, everybody pays")
         if self._config.max_epsilon is not None and self.would_exceed(event, count=count, clients=clients):
             raise PrivacyBudgetSpent(
                 f"{count} more releases would exceed max_epsilon = {self._config.max_epsilon:g} "
@@ -209,8 +216,6 @@ class LedgerAccountant:
         population = self._config.population_size
         if clients is None:
             return np.arange(population)
-        if self._config.sampling_method is not SamplingMethod.NO_AMPLIFICATION and len(clients) != 1:
-            raise AccountingError("who took part is what sampling hides: leave clients out, everybody pays")
         places = self._places or {}
         try:
             return np.array([place if isinstance(place, int) else places[place] for place in clients], np.int64)

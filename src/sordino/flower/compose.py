@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from sordino.account.accountants.target import PrivacyTarget
 from sordino.bound.l2 import Clip
@@ -24,7 +25,7 @@ def composed(settings: FlowerSettings, layout: Layout, rounds: int) -> Mechanism
     """
     facts = _facts(settings, layout, rounds)
     name = "fed_ldp" if settings.trust == "local" else _CENTRAL[settings.clipping]
-    told = {"clip_norm": settings.clip_norm, "noise_multiplier": settings.noise_multiplier}
+    told: dict[str, Any] = {"clip_norm": settings.clip_norm, "noise_multiplier": settings.noise_multiplier}
     if name == "fed_ldp":
         told["adjacency"] = settings.adjacency
     if name == "dp_fedavg_adaptive":

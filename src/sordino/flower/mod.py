@@ -84,7 +84,9 @@ def _agree(terms: FlowerTerms, settings: FlowerSettings) -> None:
     if terms.trust != settings.trust:
         raise ProtocolError(f"the round asks for {terms.trust} trust and sordino.trust is {settings.trust!r}")
     if settings.clipping == "fixed" and terms.clip_norm != settings.clip_norm:
-        raise ProtocolError(f"the round's clip norm is {terms.clip_norm:g} and sordino.clip-norm {settings.clip_norm:g}")
+        raise ProtocolError(
+            f"the round's clip norm is {terms.clip_norm:g} and sordino.clip-norm {settings.clip_norm:g}"
+        )
     wanted = settings.noise_multiplier
     if wanted is not None and terms.noise_multiplier < wanted * (1 - 1e-9):
         raise ProtocolError(

@@ -1,6 +1,6 @@
 """What a node allows, whatever the operator's run configuration says: from its own node configuration.
 
-    flower-supernode … --node-config "sordino.epsilon=2.0 sordino.delta=1e-5 sordino.ledger='/var/lib/node/ledger.db'"
+flower-supernode … --node-config "sordino.epsilon=2.0 sordino.delta=1e-5 sordino.ledger='/var/lib/node/ledger.db'"
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class NodeLimits:
         if unknown := sorted(set(told) - set(_KNOWN)):
             raise RecipeError(f"node-config {PREFIX}{unknown[0]} is unknown: choose one of {', '.join(_KNOWN)}")
         if len({"epsilon", "delta", "ledger"} & set(told)) not in (0, 3):
-            raise RecipeError("node-config sordino.epsilon, sordino.delta and sordino.ledger go together: set all three")
+            raise RecipeError(
+                "node-config sordino.epsilon, sordino.delta and sordino.ledger go together: set all three"
+            )
         try:
             return cls(
                 None if "trust" not in told else str(told["trust"]),

@@ -124,7 +124,7 @@ class PrivateSession:
         try:
             asked = side.ask(self._here, self._slots.present(nodes))
         except BudgetExceeded as stop:
-            self.stopped = str(stop)
+            self.stopped = str(stop).replace("budget.epsilon", "sordino.epsilon").replace("run.rounds", "num_rounds")
             return None
         reservation = side.reserve(asked)
         knobs, trust = asked.turn.knobs, self._mechanism.trust

@@ -1,8 +1,8 @@
 """The server's side: a strategy that makes the one that it wraps private.
 
-    strategy = PrivateStrategy(FedAvg(), context)
-    result = strategy.start(grid, initial_arrays, num_rounds=20)
-    print(strategy.certificate)
+strategy = PrivateStrategy(FedAvg(), context)
+result = strategy.start(grid, initial_arrays, num_rounds=20)
+print(strategy.certificate)
 """
 
 from __future__ import annotations

@@ -107,10 +107,10 @@ class PrivateReply:
         return cls(told[0], torch.from_numpy(row), told[1], told[2])
 
 
-def _record(content: RecordDict, missing: str) -> ConfigRecord:
+def _record(content: RecordDict, missing: str) -> dict[str, Any]:
     record = content.config_records.get(NAME)
     if record is None:
         raise ProtocolError(missing)
     if record.get("format") != _FORMAT:
-        raise ProtocolError(f"a message has format {record.get('format')}, not {_FORMAT}: use one version everywhere")
-    return record
+        raise ProtocolError(f"a message has format {record.get('format')!r}, not {_FORMAT}: use one version everywhere")
+    return dict(record)

@@ -1,4 +1,4 @@
-"""How a private run uses the strategy that it wraps: it is asked for a message, and told a release as if one reply came.
+"""How a private run uses the strategy that it wraps: asked for a message, and told a release as if one reply came.
 
 So everything that the wrapped strategy does with a result (momentum, Adam, its own averaging) is post-processing.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
@@ -27,26 +27,26 @@ class CohortOfOne(Grid):
     def get_node_ids(self) -> Iterable[int]:
         return range(1, self._count + 1)
 
-    def set_run(self, run: Any) -> None:
+    def set_run(self, run: Any) -> NoReturn:
         self._refuse()
 
     @property
-    def run(self) -> Any:
-        return self._refuse()
+    def run(self) -> NoReturn:
+        self._refuse()
 
-    def create_message(self, *args: Any, **kwargs: Any) -> Message:
-        return self._refuse()
+    def create_message(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self._refuse()
 
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        return self._refuse()
+    def push_messages(self, messages: Iterable[Message]) -> NoReturn:
+        self._refuse()
 
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        return self._refuse()
+    def pull_messages(self, message_ids: Iterable[str]) -> NoReturn:
+        self._refuse()
 
-    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        return self._refuse()
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> NoReturn:
+        self._refuse()
 
-    def _refuse(self) -> Any:
+    def _refuse(self) -> NoReturn:
         raise CompositionError("a wrapped strategy may not send messages of its own: nothing would charge for them")
 
 
@@ -65,7 +65,9 @@ def content_for(
     content = messages[0].content
     if len(content.array_records) != 1:
         raise CompositionError("the wrapped strategy sends more than one model: wrap one that sends one ArrayRecord")
-    return RecordDict({n: whole if n in content.array_records else record for n, record in content.items()}), messages[0]
+    return RecordDict({n: whole if n in content.array_records else record for n, record in content.items()}), messages[
+        0
+    ]
 
 
 def tell(
