@@ -22,8 +22,10 @@ Learn = Callable[[dict[str, np.ndarray], int], Mapping[str, Any]]
 class TinyGrid(Grid):
     """Nodes by id, each with a ClientApp; messages are copied, as if they travelled. `lost` nodes answer nothing."""
 
-    def __init__(self, apps: Mapping[int, ClientApp], run_config: dict[str, Any], node_config: dict | None = None):
-        self.apps, self.run_config, self.node_config = dict(apps), run_config, node_config or {}
+    def __init__(
+        self, apps: Mapping[int, ClientApp], run_config: dict[str, Any], node_configs: Mapping[int, dict] | None = None
+    ):
+        self.apps, self.run_config, self.node_configs = dict(apps), run_config, node_configs or {}
         self.lost: set[int] = set()
         self.broken: set[int] = set()
         self.sent: list[Message] = []
@@ -47,7 +49,7 @@ class TinyGrid(Grid):
             reply = Message(Error(3, "the node is gone"), reply_to=message)
             reply.metadata.__dict__["_src_node_id"] = 1  # as the SuperLink does on behalf of a lost node
         else:
-            context = Context(7, node, self.node_config, RecordDict(), self.run_config)
+            context = Context(7, node, dict(self.node_configs.get(node, {})), RecordDict(), self.run_config)
             reply = copy.deepcopy(self.apps[node](message, context))
         self.replies.append(reply)
         yield reply

@@ -130,6 +130,23 @@ def test_clients_without_the_mod_are_refused(quiet: dict[str, Any]) -> None:
         play(quiet, TinyGrid({node: app_of(grow(0.1)) for node in (11, 12)}, quiet))
 
 
+def test_a_run_that_every_node_refuses_ends_with_their_sentence(run_config: dict[str, Any]) -> None:
+    grid = federation(run_config, grow(0.1))
+    grid.node_configs = {node: {"sordino.largest-clip-norm": 0.5} for node in grid.apps}
+    with pytest.raises(ProtocolError, match=r"clip norm is 1 and this node allows at most 0\.5"):
+        play(run_config, grid, rounds=3)
+    assert len(grid.sent) == 4
+
+
+def test_training_that_fails_everywhere_does_not_end_a_run(run_config: dict[str, Any]) -> None:
+    def failing(arrays: dict[str, np.ndarray], node: int) -> Mapping[str, Any]:
+        raise ValueError("no records")
+
+    grid = federation(run_config, failing)
+    wrapper, _ = play(run_config, grid, rounds=2)
+    assert wrapper.certificate is not None and wrapper.certificate.releases == 2
+
+
 @pytest.mark.parametrize("make", [FedAvg, FedAvgM, FedAdam, FedProx], ids=lambda make: make.__name__)
 def test_the_wrapped_strategy_sees_releases_alone(make: Any, quiet: dict[str, Any]) -> None:
     options = {"server_momentum": 0.9} if make is FedAvgM else {"proximal_mu": 0.1} if make is FedProx else {}

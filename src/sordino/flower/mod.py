@@ -30,6 +30,8 @@ from sordino.terms import Knobs, Terms, Turn
 _LOG = logging.getLogger("flwr")
 _REFUSED = int(ErrorCode.MOD_FAILED_PRECONDITION)
 _ME = np.zeros(1, np.int64)
+FAILED = "training failed"
+"""How the reason begins with which a node tells a trusted server that its own training raised an error."""
 
 NextApp = Callable[[Message, Context], Message]
 """The rest of a ClientApp: further mods, and the user's own function."""
@@ -108,7 +110,7 @@ def _update(message: Message, context: Context, call_next: NextApp, settings: Fl
         after = _learned(call_next(message, context), layout)
     except Exception as failure:  # whatever a stranger's training raises
         if settings.trust != "local":
-            raise ModelError(f"training failed ({type(failure).__name__}: {failure})") from failure
+            raise ModelError(f"{FAILED} ({type(failure).__name__}: {failure})") from failure
         _LOG.exception("sordino: training failed, and is answered with zero and noise")
         after = before
     return (after - before).to(torch.float32).unsqueeze(0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, MetricRecord
 from flwr.serverapp import Grid, PrivacySpent
@@ -20,6 +20,7 @@ from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
 from sordino.errors import BudgetExceeded, ProtocolError, RecipeError, SordinoWarning
 from sordino.flower.arrays import ArrayLayout
+from sordino.flower.mod import FAILED
 from sordino.flower.session import OpenRound, PrivateSession
 from sordino.flower.settings import FlowerSettings
 from sordino.flower.wire import NAME, PrivateReply
@@ -122,8 +123,8 @@ class PrivateStrategy(Strategy):
         (opened, before, asked), self._open = self._open, None
         session, told = self._session, list(replies)
         readable = list(_readable(told, session.layout.width))
-        if told and not readable and not any(reply.has_error() for reply in told):
-            raise ProtocolError("no reply was made private: add private_mod to the mods of the ClientApp")
+        if told and not readable:
+            _refuse_silence(told)
         released = session.release(opened, readable)
         if released is None:
             _LOG.warning("sordino: round %d released nothing: no reply came in time", server_round)
@@ -222,6 +223,19 @@ def _readable(replies: Iterable[Message], width: int) -> Iterator[tuple[int, Pri
             yield reply.metadata.src_node_id, PrivateReply.unpack(reply.content, width)
         except ProtocolError as why:
             _LOG.warning("sordino: the reply of node %d is left out: %s", reply.metadata.src_node_id, why)
+
+
+def _refuse_silence(replies: Sequence[Message]) -> None:
+    """Ends a run in which nobody takes part because of how it is set up, which tells nothing of anybody's data.
+
+    Raises:
+        ProtocolError: every node refused, or none has the mod.
+    """
+    reasons = [reply.error.reason for reply in replies if reply.has_error()]
+    if not reasons:
+        raise ProtocolError("no reply was made private: add private_mod to the mods of the ClientApp")
+    if not any(FAILED in reason for reason in reasons):
+        raise ProtocolError(f"no node takes part; the first says: {reasons[0]}")
 
 
 def _warn(layout: ArrayLayout) -> None:
