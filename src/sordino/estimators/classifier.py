@@ -19,7 +19,7 @@ from sordino.estimators.declared import classes_of
 from sordino.estimators.fitting import PrivateEstimator
 
 
-class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     """Logistic regression, or any network with a softmax, trained under a privacy budget.
 
     **Formal guarantees**: those of `certificate_`; see `PrivateEstimator`. `classes` is declared: the set of labels

@@ -18,7 +18,7 @@ from sordino.estimators.declared import Undeclared, target_range_of
 from sordino.estimators.fitting import PrivateEstimator
 
 
-class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateRegressor(RegressorMixin, PrivateEstimator):
     """Linear regression, or any network with one output, trained under a privacy budget.
 
     **Formal guarantees**: those of `certificate_`; see `PrivateEstimator`. `target_range` is declared: targets are

@@ -231,7 +231,7 @@ def _refuse_silence(replies: Sequence[Message]) -> None:
     Raises:
         ProtocolError: every node refused, or none has the mod.
     """
-    reasons = [reply.error.reason for reply in replies if reply.has_error()]
+    reasons = [reply.error.reason or "" for reply in replies if reply.has_error()]
     if not reasons:
         raise ProtocolError("no reply was made private: add private_mod to the mods of the ClientApp")
     if not any(FAILED in reason for reason in reasons):
