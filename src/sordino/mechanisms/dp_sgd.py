@@ -63,6 +63,7 @@ SPEC = MechanismSpec(
     "record",
     "distributed",
     "per-example clipped gradients, noise shared out over clients",
+    prepares=True,
     audit=(
         AuditCase(),
         AuditCase(settings=("mechanism.sampling_rate=0.2",)),

@@ -174,6 +174,7 @@ SPEC = MechanismSpec(
     "noise shares that stay exact whoever drops out",
     paper="Baek et al. (2021), Enhancing Differential Privacy for Federated Learning at Scale",
     flaw=FLAW,
+    prepares=True,
     audit=(
         AuditCase(settings=("aggregate.kind=plain", "aggregate.tolerance=0.5")),
         AuditCase(

@@ -27,6 +27,10 @@ from sordino.perturb.shares import GaussianShares
 from sordino.types import Adjacency, Trust, Unit
 
 
+_COARSER = (0.015, 0.02, 0.03, 0.04, 0.05, 0.065, 0.08, 0.1, 0.125)
+"""Shares by which rounding may raise the sensitivity where a finer grid would need too wide a noise."""
+
+
 @dataclass(frozen=True)
 class NoiseAndSum:
     """Who adds noise, and who sums."""
@@ -43,6 +47,7 @@ def noise_for(
     denominator: float,
     adjacency: Adjacency = "zero_out",
     sampling_rate: float = 1.0,
+    noise: float | None = None,
 ) -> NoiseAndSum:
     """Returns noise under this trust, and the sum that goes with it.
 
@@ -54,6 +59,7 @@ def noise_for(
         denominator: the public constant that the sum is divided by.
         adjacency: what a single message hides (client unit; records come and go: add_remove).
         sampling_rate: probability that a record is in a round's batch (record unit).
+        noise: the noise multiplier that integers are laid out for, if known; else the most that rounds can need.
 
     Raises:
         RecipeError: `replace` is a promise about single messages; sums hide presence.
@@ -62,7 +68,7 @@ def noise_for(
         raise RecipeError(f"mechanism.adjacency is 'replace', which {trust} trust does not promise: leave it out")
     hides: Adjacency = "add_remove" if unit == "record" else adjacency
     if trust == "distributed":
-        return _shared(unit, clip_norm, facts, denominator, hides, sampling_rate)
+        return _shared(unit, clip_norm, facts, denominator, hides, sampling_rate, noise)
     if trust == "central":
         return NoiseAndSum(CentralGaussian(unit, hides, sampling_rate), PlainSum(denominator))
     least = facts.least_survivors
@@ -70,7 +76,13 @@ def noise_for(
 
 
 def _shared(
-    unit: Unit, clip_norm: float, facts: PublicFacts, denominator: float, adjacency: Adjacency, sampling_rate: float
+    unit: Unit,
+    clip_norm: float,
+    facts: PublicFacts,
+    denominator: float,
+    adjacency: Adjacency,
+    sampling_rate: float,
+    noise: float | None,
 ) -> NoiseAndSum:
     if not facts.secure:
         shares = GaussianShares(unit, adjacency, facts.tolerance, sampling_rate)
@@ -80,7 +92,7 @@ def _shared(
             f"aggregate.tolerance is {facts.tolerance:g} and aggregate.corrupt {facts.corrupt:g}: "
             "a secure sum needs tolerance + corrupt / 2 below 0.5"
         )
-    rounding = _rounding(unit, clip_norm, facts)
+    rounding = _rounding(unit, clip_norm, facts, noise)
     integers = IntegerShares(rounding, unit, adjacency, facts.tolerance, sampling_rate, facts.corrupt)
     secure = SecureSum(
         denominator, facts.tolerance, integers.modulus_bits, facts.fidelity, facts.corrupt, rounding.scale
@@ -88,21 +100,28 @@ def _shared(
     return NoiseAndSum(integers, secure)
 
 
-def _inflation(facts: PublicFacts) -> float:
-    """Returns by what share rounding may raise the sensitivity: as set, or more where noise would be too wide else.
+def _rounding(unit: Unit, clip_norm: float, facts: PublicFacts, noise: float | None) -> Grid | Dither:
+    """Returns how floats become integers: as finely as is set, or more coarsely where noise would be too wide else.
 
     Noise of at most 2^30 in variance is priced as the Gaussian that dominates it; a coarser grid keeps it there, as
-    long as rounding then costs no more than a twentieth. What is needed is at most the noise of plain releases.
+    long as rounding then costs no more than an eighth. What is needed is at most the noise of plain releases.
     """
+    fine = _layout(unit, clip_norm, facts, facts.rounding)
     if facts.target.epsilon is None:
-        return facts.rounding
-    needed = math.sqrt(facts.rounds) / separation_for(facts.target.epsilon, facts.target.delta)
-    coarse = math.sqrt(facts.layout.width) * 1.1 * needed / math.sqrt(LARGEST_VARIANCE)
-    return max(facts.rounding, coarse) if coarse <= 0.05 else facts.rounding
+        return fine
+    needed = noise or math.sqrt(facts.rounds) / facts.left / separation_for(facts.target.epsilon, facts.target.delta)
+    tried = [facts.rounding, *(share for share in _COARSER if share > facts.rounding)]
+    found = (_layout(unit, clip_norm, facts, share) for share in tried)
+    return next((one for one in found if _variance(one, needed) <= LARGEST_VARIANCE), fine)
 
 
-def _rounding(unit: Unit, clip_norm: float, facts: PublicFacts) -> Grid | Dither:
-    width, inflation = facts.layout.width, _inflation(facts)
+def _variance(rounding: Grid | Dither, noise_multiplier: float) -> float:
+    """Returns the variance in integers that this multiplier of the rounded sensitivity needs, with a margin."""
+    return (1.02 * noise_multiplier * rounding.event(1.0).l2_sensitivity) ** 2
+
+
+def _layout(unit: Unit, clip_norm: float, facts: PublicFacts, inflation: float) -> Grid | Dither:
+    width = facts.layout.width
     if unit == "client":
         return Grid.fine(width, clip_norm, inflation)
     return Dither.fine(width, clip_norm, facts.most_in_all, inflation)
