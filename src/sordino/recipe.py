@@ -202,7 +202,6 @@ class OpeningSection(Section):
         return self
 
 
-
 class SelectSection(Section):
     """Who is asked in a round."""
 

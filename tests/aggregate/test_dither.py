@@ -50,4 +50,4 @@ def test_impossible_rows_and_adjacencies_are_refused():
     with pytest.raises(RecipeError, match="add_remove"):
         dither.event(1.0, "replace")
     with pytest.raises(RecipeError, match="64"):
-        Dither.fine(10**6, 1.0, 10**15).modulus_bits(10, 1.0)
+        Dither.fine(10**6, 1.0, 10**16).modulus_bits(10, 1.0)

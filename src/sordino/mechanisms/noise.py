@@ -26,7 +26,6 @@ from sordino.perturb.integer_shares import IntegerShares
 from sordino.perturb.shares import GaussianShares
 from sordino.types import Adjacency, Trust, Unit
 
-
 _COARSER = (0.015, 0.02, 0.03, 0.04, 0.05, 0.065, 0.08, 0.1, 0.125)
 """Shares by which rounding may raise the sensitivity where a finer grid would need too wide a noise."""
 

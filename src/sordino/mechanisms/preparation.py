@@ -57,8 +57,8 @@ def prepare(
         return facts, ()
     if options.mode != "certified" or not spec.prepares:
         raise RecipeError(
-            f"opening.feature_mean and opening.channel_moment do not go with {options.name} ({options.mode}): leave them "
-            "out, or use a mechanism that calibrates constant noise, such as dp_sgd or dropout_robust"
+            f"opening.feature_mean and opening.channel_moment do not go with {options.name} ({options.mode}): leave "
+            "them out, or use a mechanism that calibrates constant noise, such as dp_sgd or dropout_robust"
         )
     unit: Unit = getattr(options, "unit", spec.unit)
     statistics: list[tuple[Statistic, float]] = []

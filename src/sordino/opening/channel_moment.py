@@ -26,12 +26,12 @@ class ChannelMoment:
     eigenvalues and m their mean: directions that all records share no longer drown the others, and noise that is equal
     in every direction follows the geometry of the data.
 
-    **Formal guarantees**: write a record as a matrix φ, channels × places, with ‖φ‖_F ≤ 1 (longer ones are scaled). Then
-    ‖φφᵀ‖_F ≤ ‖φ‖_F² ≤ 1. What is sent is the upper triangle with off-diagonal entries times √2, which keeps the Frobenius
-    norm as an L2 norm; so one record (add_remove), or one client that sends its mean (zero_out, add_remove), moves the
-    sum by at most 1 in L2. Noise of multiplier z relative to that 1 makes it one Gaussian of multiplier z, or the
-    Skellam that stands for it, against whom the mechanism's trust says. The divisor is the declared number. Eigenvalues,
-    A and its use on records are post-processing.
+    **Formal guarantees**: write a record as a matrix φ, channels × places, with ‖φ‖_F ≤ 1 (longer ones are scaled).
+    Then ‖φφᵀ‖_F ≤ ‖φ‖_F² ≤ 1. What is sent is the upper triangle with off-diagonal entries times √2, which keeps the
+    Frobenius norm as an L2 norm; so one record (add_remove), or one client that sends its mean (zero_out, add_remove),
+    moves the sum by at most 1 in L2. Noise of multiplier z relative to that 1 makes it one Gaussian of multiplier z, or
+    the Skellam that stands for it, against whom the mechanism's trust says. The divisor is the declared number.
+    Eigenvalues, A and its use on records are post-processing.
     **Edge cases**: flat records have one place a channel. Records that are not finite count as zero. Where noise leaves
     no positive eigenvalue, A is the identity.
     **Reference**: Dwork et al. (2014), "Analyze Gauss", for the noisy second moment.
@@ -82,4 +82,5 @@ def whitening(moment: Tensor, ridge: float) -> Tensor:
     mean = values.mean()
     if not mean > 0:
         return torch.eye(len(moment), dtype=moment.dtype)
-    return (vectors * (values / mean + ridge).rsqrt()) @ vectors.T
+    turn: Tensor = (vectors * (values / mean + ridge).rsqrt()) @ vectors.T
+    return turn

@@ -1,4 +1,4 @@
-"""What an opening makes of features: a public affine map that every client applies to its own records, and tests too."""
+"""What an opening makes of features: a public affine map that every client applies to its own records."""
 
 from __future__ import annotations
 
@@ -70,5 +70,3 @@ def shown(lens: FeatureMap | None, federation: Federation) -> Federation:
         return federation
     public = None if federation.public_x is None else lens(federation.public_x)
     return replace(federation, train_x=lens(federation.train_x), test_x=lens(federation.test_x), public_x=public)
-
-

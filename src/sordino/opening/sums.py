@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ _MARGIN = 1e-6
 
 
 def short_rows(x: Tensor) -> Tensor:
-    """Returns records with an L2 norm of at most 1: longer ones are scaled to it, those that are not finite are zero."""
+    """Returns records of an L2 norm of at most 1: longer ones are scaled to it, those that are not finite are zero."""
     flat = x.flatten(1)
     lengths = torch.linalg.vector_norm(flat, dim=1, keepdim=True, dtype=torch.float64)
     factors = torch.where(lengths > 1 - _MARGIN, (1 - _MARGIN) / lengths, 1.0).to(x.dtype)
@@ -26,7 +27,7 @@ def short_rows(x: Tensor) -> Tensor:
 def client_rows(data: ClientData, vector: Callable[[Tensor], Tensor], width: int) -> Tensor:
     """Returns one vector a client, from the records of each, in double precision."""
     offsets = data.offsets.tolist()
-    parts = [vector(data.x[first:last]) for first, last in zip(offsets, offsets[1:], strict=False)]
+    parts = [vector(data.x[first:last]) for first, last in pairwise(offsets)]
     return torch.stack(parts) if parts else torch.empty(0, width, dtype=torch.float64)
 
 

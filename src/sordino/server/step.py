@@ -26,9 +26,7 @@ class ServerStep:
     average_from: int | None = None
     """The round from which on models are averaged into the one that is published; None publishes the last one."""
 
-    def apply(
-        self, weights: Tensor, mean: Tensor, state: ServerState, round_: int = 0
-    ) -> tuple[Tensor, ServerState]:
+    def apply(self, weights: Tensor, mean: Tensor, state: ServerState, round_: int = 0) -> tuple[Tensor, ServerState]:
         """Returns the new global model, and what the server remembers beside it."""
         step = mean.to(weights.dtype)
         if self.momentum:

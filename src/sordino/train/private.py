@@ -123,11 +123,12 @@ def example_sums(
 ) -> Tensor:
     """Returns each client's sum of clipped per-example gradients `[n, d]`, under its own weights or `w [1, d]`."""
     out = w.new_zeros(len(shard.clients), w.shape[1])
-    for batch in batches:
+    numbers = shard.x[:1].numel()
+    for batch in (part for whole in batches for part in whole.narrower(numbers)):
         rows = torch.from_numpy(batch.rows)
         own = w if w.shape[0] == 1 else w[rows]
         sums, _ = gradients.clipped_examples(
             own, batch.take(shard.x), batch.take(shard.y), batch.mask(w.dtype), clip_norm
         )
-        out[rows] = sums
+        out[rows] += sums
     return out
