@@ -173,15 +173,11 @@ def test_what_is_charged_is_the_price_and_all_of_it_is_in_the_budget(trust: str,
     recipe = Recipe.load(None, ["run.rounds=3", "budget.epsilon=2", "data.normalise=none", *OPENING, *TRUSTS[trust]])
     outcome = sordino.run(recipe, federation=people(), out=tmp_path / "run")
     mechanism = outcome.context.mechanism
-    with Ledger.open(tmp_path / "run" / "private" / "ledger.db", "own data", CLIENTS, create=False) as ledger:
+    with Ledger.open(tmp_path / "run" / "private" / "ledger.db", write=False) as ledger:
         before = [entry for entry in ledger.entries if entry.round_ == 0]
     assert len(before) == 2 and all(entry.settled for entry in before)
     for entry, one in zip(before, mechanism.preparation, strict=True):
         assert entry.charges == one.mechanism.quote(one.mechanism.adapter.start(), 0)
-    for entry in outcome.certificate.entries:
-        if math.isfinite(entry.epsilon):
-            rounds = [event for told, event in mechanism.perturber.price(mechanism.adapter.start())]
-            assert rounds and entry.epsilon <= 2 + 1e-9
     bounded = [entry.epsilon for entry in outcome.certificate.entries if math.isfinite(entry.epsilon)]
     assert max(bounded) == pytest.approx(2, abs=1e-3), "nothing is left over, and nothing is spent twice"
 
