@@ -139,7 +139,7 @@ class Opening(Protocol):
         """Server: returns further knobs, post-processed from what everybody told."""
 
 
-class Statistic(Local, Protocol):
+class OpeningStatistic(Local, Protocol):
     """Client and server: what each client adds to a sum before the first round, and what follows from the sum."""
 
     @property
@@ -158,7 +158,7 @@ class Preparation:
     the budget that the rounds' noise is calibrated for.
     """
 
-    statistic: Statistic
+    statistic: OpeningStatistic
     mechanism: Mechanism
     """How the sum is made; its `local` is the statistic."""
 

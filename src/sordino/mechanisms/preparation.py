@@ -11,7 +11,7 @@ from sordino.adapt.steady import Steady
 from sordino.bound.l2 import Clip, PerExample
 from sordino.errors import RecipeError
 from sordino.layout import Layout
-from sordino.mechanism import Bounder, Mechanism, Preparation, Statistic
+from sordino.mechanism import Bounder, Mechanism, Preparation, OpeningStatistic
 from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.noise import noise_for
 from sordino.mechanisms.spec import MechanismSpec, Options
@@ -61,7 +61,7 @@ def prepare(
             "them out, or use a mechanism that calibrates constant noise, such as dp_sgd or dropout_robust"
         )
     unit: Unit = getattr(options, "unit", spec.unit)
-    statistics: list[tuple[Statistic, float]] = []
+    statistics: list[tuple[OpeningStatistic, float]] = []
     if shares.feature_mean:
         statistics.append((FeatureMean(shape, unit), shares.feature_mean))
     if shares.channel_moment:
@@ -72,7 +72,7 @@ def prepare(
 
 
 def _composed(
-    statistics: list[tuple[Statistic, float]], unit: Unit, spec: MechanismSpec, options: Options, facts: PublicFacts
+    statistics: list[tuple[OpeningStatistic, float]], unit: Unit, spec: MechanismSpec, options: Options, facts: PublicFacts
 ) -> Iterator[Preparation]:
     trust: Trust = getattr(options, "trust", spec.trust)
     adjacency: Adjacency = getattr(options, "adjacency", "zero_out")
