@@ -158,6 +158,11 @@ class Stage:
         return self.context.mechanism
 
     @property
+    def preparation(self) -> bool:
+        """Whether it is a sum that is released before the first round."""
+        return hasattr(self.mechanism.local, "conclude")
+
+    @property
     def draws(self) -> Randomness:
         return self.randomness or Streams(self.seed)
 

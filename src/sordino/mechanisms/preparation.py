@@ -11,7 +11,7 @@ from sordino.adapt.steady import Steady
 from sordino.bound.l2 import Clip, PerExample
 from sordino.errors import RecipeError
 from sordino.layout import Layout
-from sordino.mechanism import Bounder, Mechanism, Preparation, OpeningStatistic
+from sordino.mechanism import Bounder, Mechanism, OpeningStatistic, Preparation
 from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.noise import noise_for
 from sordino.mechanisms.spec import MechanismSpec, Options
@@ -72,7 +72,11 @@ def prepare(
 
 
 def _composed(
-    statistics: list[tuple[OpeningStatistic, float]], unit: Unit, spec: MechanismSpec, options: Options, facts: PublicFacts
+    statistics: list[tuple[OpeningStatistic, float]],
+    unit: Unit,
+    spec: MechanismSpec,
+    options: Options,
+    facts: PublicFacts,
 ) -> Iterator[Preparation]:
     trust: Trust = getattr(options, "trust", spec.trust)
     adjacency: Adjacency = getattr(options, "adjacency", "zero_out")
