@@ -81,7 +81,7 @@ def _certified(options: ComponentAdaptive, facts: PublicFacts) -> Mechanism:
         facts,
         facts.expected,
         options.adjacency,
-        set_noise=options.noise_multiplier,
+        noise=options.noise_multiplier,
     )
     return Mechanism(
         name=options.name,

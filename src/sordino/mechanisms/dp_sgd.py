@@ -48,7 +48,7 @@ def compose(options: DpSgd, facts: PublicFacts) -> Mechanism:
         facts,
         batch,
         sampling_rate=options.sampling_rate,
-        set_noise=options.noise_multiplier,
+        noise=options.noise_multiplier,
     )
     return Mechanism(
         name=options.name,
@@ -71,6 +71,7 @@ SPEC = MechanismSpec(
     "record",
     "distributed",
     "per-example clipped gradients, noise shared out over clients",
+    prepares=True,
     audit=(
         AuditCase(),
         AuditCase(settings=("mechanism.sampling_rate=0.2",)),

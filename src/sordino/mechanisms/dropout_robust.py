@@ -82,9 +82,7 @@ def compose(options: DropoutRobust, facts: PublicFacts) -> Mechanism:
 
 def _certified(options: DropoutRobust, facts: PublicFacts) -> Mechanism:
     denominator = facts.expected * options.mean_weight
-    noise = noise_for(
-        "distributed", "client", options.clip_norm, facts, denominator, set_noise=options.noise_multiplier
-    )
+    noise = noise_for("distributed", "client", options.clip_norm, facts, denominator, noise=options.noise_multiplier)
     return Mechanism(
         name=options.name,
         mode=options.mode,
@@ -177,6 +175,7 @@ SPEC = MechanismSpec(
     "noise shares that stay exact whoever drops out",
     paper="Baek et al. (2021), Enhancing Differential Privacy for Federated Learning at Scale",
     flaw=FLAW,
+    prepares=True,
     audit=(
         AuditCase(settings=("aggregate.kind=plain", "aggregate.tolerance=0.5")),
         AuditCase(

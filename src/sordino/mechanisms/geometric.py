@@ -86,7 +86,7 @@ def _certified(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
         facts,
         facts.expected * share,
         options.adjacency,
-        set_noise=options.noise_multiplier and options.noise_multiplier * highest,
+        noise=options.noise_multiplier and options.noise_multiplier * highest,
     )
 
     def planned(length: int) -> SchedulePlan:

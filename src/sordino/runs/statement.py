@@ -111,6 +111,8 @@ def _accesses(context: RunContext) -> Iterator[str]:
     yield "training rounds: charged"
     if context.mechanism.opening is not None:
         yield "an opening release before the first round: charged"
+    for one in context.mechanism.preparation:
+        yield f"{one.mechanism.name}, a noisy sum before the first round: charged"
     if context.recipe.data.normalise != "none":
         yield "scaling of each record by itself: needs no charge"
     yield "choice of settings, data exploration, earlier trials without this ledger: not charged, not known here"

@@ -13,7 +13,7 @@ from sordino.random.on_grid import noisy_sums
 from sordino.random.streams import Randomness
 from sordino.train.batches import EpochBatches, PoissonBatches, Rectangle
 from sordino.train.descent import AfterStep, mean_gradients
-from sordino.train.gradients import Gradients, clip_factors
+from sordino.train.gradients import SINGLE, Gradients, clip_factors
 from sordino.train.optimizers import Optimizer
 from sordino.train.shard import Shard
 
@@ -124,8 +124,8 @@ def example_sums(
     **Formal guarantees**: one record moves it, as it was computed, by at most clip_norm. In double precision where a
     client has more than 32 records; those of fewer are exact in either.
     """
-    found = []
-    for batch in batches:
+    found, numbers = [], shard.x[:1].numel()
+    for batch in (part for whole in batches for part in whole.narrower(numbers, SINGLE)):
         rows = torch.from_numpy(batch.rows)
         own = w if w.shape[0] == 1 else w[rows]
         sums, _ = gradients.clipped_examples(
@@ -135,5 +135,5 @@ def example_sums(
     double = any(sums.dtype == torch.float64 for _, sums in found)
     out = w.new_zeros(len(shard.clients), w.shape[1], dtype=torch.float64 if double else w.dtype)
     for rows, sums in found:
-        out[rows] = sums.to(out.dtype)
+        out[rows] += sums.to(out.dtype)
     return out
