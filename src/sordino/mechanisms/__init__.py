@@ -3,6 +3,7 @@
 from sordino.mechanisms import (
     a_dpfl,
     component_adaptive,
+    distributed_gaussian,
     dp_fedavg,
     dp_fedavg_adaptive,
     dp_sgd,
@@ -12,6 +13,7 @@ from sordino.mechanisms import (
     fedavg,
     geometric,
     laplace,
+    local_dp_sgd,
 )
 from sordino.mechanisms.registry import MECHANISMS
 
@@ -22,6 +24,8 @@ for _mechanism in (
     dp_fedavg,
     dp_fedavg_adaptive,
     dp_sgd,
+    local_dp_sgd,
+    distributed_gaussian,
     component_adaptive,
     dropout_robust,
     a_dpfl,

@@ -43,6 +43,7 @@ def noise_for(
     denominator: float,
     adjacency: Adjacency = "zero_out",
     sampling_rate: float = 1.0,
+    thin: bool = True,
 ) -> NoiseAndSum:
     """Returns noise under this trust, and the sum that goes with it.
 
@@ -54,6 +55,7 @@ def noise_for(
         denominator: the public constant that the sum is divided by.
         adjacency: what a single message hides (client unit; records come and go: add_remove).
         sampling_rate: probability that a record is in a round's batch (record unit).
+        thin: whether shared noise is brought down to the target once survivors are counted (distributed).
 
     Raises:
         RecipeError: `replace` is a promise about single messages; sums hide presence.
@@ -62,7 +64,7 @@ def noise_for(
         raise RecipeError(f"mechanism.adjacency is 'replace', which {trust} trust does not promise: leave it out")
     hides: Adjacency = "add_remove" if unit == "record" else adjacency
     if trust == "distributed":
-        return _shared(unit, clip_norm, facts, denominator, hides, sampling_rate)
+        return _shared(unit, clip_norm, facts, denominator, hides, sampling_rate, thin)
     if trust == "central":
         return NoiseAndSum(CentralGaussian(unit, hides, sampling_rate), PlainSum(denominator))
     least = facts.least_survivors
@@ -70,10 +72,16 @@ def noise_for(
 
 
 def _shared(
-    unit: Unit, clip_norm: float, facts: PublicFacts, denominator: float, adjacency: Adjacency, sampling_rate: float
+    unit: Unit,
+    clip_norm: float,
+    facts: PublicFacts,
+    denominator: float,
+    adjacency: Adjacency,
+    sampling_rate: float,
+    thin: bool,
 ) -> NoiseAndSum:
     if not facts.secure:
-        shares = GaussianShares(unit, adjacency, facts.tolerance, sampling_rate)
+        shares = GaussianShares(unit, adjacency, facts.tolerance, sampling_rate, thin)
         return NoiseAndSum(shares, PlainSum(denominator, facts.tolerance))
     if facts.tolerance + facts.corrupt / 2 >= 0.5:
         raise RecipeError(
@@ -81,7 +89,7 @@ def _shared(
             "a secure sum needs tolerance + corrupt / 2 below 0.5"
         )
     rounding = _rounding(unit, clip_norm, facts)
-    integers = IntegerShares(rounding, unit, adjacency, facts.tolerance, sampling_rate, facts.corrupt)
+    integers = IntegerShares(rounding, unit, adjacency, facts.tolerance, sampling_rate, facts.corrupt, thin)
     secure = SecureSum(
         denominator, facts.tolerance, integers.modulus_bits, facts.fidelity, facts.corrupt, rounding.scale
     )
