@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -66,9 +67,8 @@ def test_stand_in_data_know_nothing_but_shape_and_declared_counts(tmp_path: Path
     assert other.input_shape == federation.input_shape and other.classes == federation.classes
     assert other.population == federation.population and len(other.train_x) == len(federation.train_x)
     assert other.digest != federation.digest and made.mechanism == recipe.mechanism and other.test_public
-    moved = stand_in(
-        recipe, type(federation)(**{**vars(federation), "train_x": federation.train_x * 9}), "synthetic", tmp_path / "b"
-    )
+    louder = replace(federation, train_x=federation.train_x * 9)
+    moved = stand_in(recipe, louder, "synthetic", tmp_path / "b")
     assert load(moved).digest == other.digest, "other records, the same stand-in"
 
 

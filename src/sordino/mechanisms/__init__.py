@@ -2,6 +2,7 @@
 
 from sordino.mechanisms import (
     a_dpfl,
+    banded,
     component_adaptive,
     distributed_gaussian,
     dp_fedavg,
@@ -23,6 +24,7 @@ for _mechanism in (
     laplace,
     dp_fedavg,
     dp_fedavg_adaptive,
+    banded,
     dp_sgd,
     local_dp_sgd,
     distributed_gaussian,
