@@ -94,7 +94,7 @@ def test_the_inverse_and_the_errors_agree_with_explicit_matrices(bands: list[flo
 def test_one_band_is_independent_noise_and_more_bands_never_hurt() -> None:
     assert coefficients(1, 40) == (1.0,) and error(np.ones(1), 40) == pytest.approx(20.5)
     errors = [error(np.array(coefficients(b, 30)), 30) for b in (1, 2, 3, 5, 10, 30, 99)]
-    assert all(b < a for a, b in zip(errors[:-1], errors[1:-1], strict=False)) and errors[-1] == errors[-2]
+    assert all(b < a for a, b in pairwise(errors[:-1])) and errors[-1] == errors[-2]
 
 
 def test_no_correlation_helps_the_final_sum_under_full_participation() -> None:

@@ -3,8 +3,8 @@
 What "noise that remembers" (`fed_cad`) wants to be. Unit client, trust central, adjacency add_remove for the outsider
 (every client's place in the rota is public, and a client that is not there leaves its place empty).
 
-**Formal guarantees.** *Proof.* (1) An update is clipped to clip_norm, and the denominator is a public constant: a client
-moves the sum of a round in which it takes part by at most clip_norm. (2) Clients take turns in `groups` groups, so two
+**Formal guarantees.** *Proof.* (1) An update is clipped to clip_norm, and the denominator is a public constant: a
+client moves the sum of a round in which it takes part by at most clip_norm. (2) Clients take turns in `groups` groups, so two
 participations are at least that many rounds apart, by the round's number alone (`select/separated.py`). (3) Noise is
 correlated over `bands` ≤ `groups` rounds, so a client moves all that is hidden by at most clip_norm·√k after k
 participations (`account/accountants/banded.py`), against independent noise of z·clip_norm: k Gaussians of multiplier z.
@@ -77,8 +77,8 @@ def _calibrated(facts: PublicFacts, times: int) -> float:
 def _require(options: Banded, facts: PublicFacts, bands: int) -> None:
     if bands > options.groups:
         raise RecipeError(
-            f"mechanism.bands is {bands} and mechanism.groups {options.groups}: noise may be correlated over at most as "
-            "many rounds as participations are apart"
+            f"mechanism.bands is {bands} and mechanism.groups {options.groups}: noise may be correlated over at most "
+            "as many rounds as participations are apart"
         )
     if not isinstance(facts.selector, Everyone):
         raise RecipeError("select.kind draws cohorts, and banded has a rota of its own: leave select out")

@@ -15,8 +15,8 @@ from sordino.types import BoolArray, IntArray
 class Separated:
     """Client i is asked in the rounds t with t ≡ i + 1 modulo `groups`, and in no others.
 
-    **Formal guarantees**: two participations of one client are at least `groups` rounds apart, whatever happens to it or
-    to others: the round's number alone decides, so nobody's data, budget or absence moves anybody into another round.
+    **Formal guarantees**: two participations of one client are at least `groups` rounds apart, whatever happens to it
+    or to others: the round's number alone decides, so nobody's data, budget or absence moves anybody into another round.
     Nothing is amplified: who knows the rule knows the cohort. Only those whose message left them pay.
     **Edge cases**: with more groups than clients some rounds are empty.
     """
@@ -29,8 +29,8 @@ class Separated:
         return self.groups
 
     def select(self, turn: Turn, eligible: BoolArray) -> IntArray:
-        ids = np.flatnonzero(eligible)
-        return ids[ids % self.groups == (turn.round_ - 1) % self.groups]
+        ids: IntArray = np.arange(len(eligible))
+        return np.flatnonzero(eligible & (ids % self.groups == (turn.round_ - 1) % self.groups))
 
     def expected(self, population: int) -> float:
         return population / self.groups

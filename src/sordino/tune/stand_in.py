@@ -82,7 +82,7 @@ def _drawn(federation: Federation, folder: Path, norm: float) -> Path:
     return path.resolve()
 
 
-def drawn(shape: tuple[int, ...], classes: int, records: int, norm: float, seed: int = 0) -> tuple[FloatArray, Any]:
+def drawn(shape: tuple[int, ...], classes: int, records: int, norm: float, seed: int = 0) -> tuple[Any, Any]:
     """Returns records of a public law: each is a smooth pattern of its class and a smooth pattern of its own.
 
     Records are centred and of this norm: √d, as standardised images have, or 1, as features have. Without classes the

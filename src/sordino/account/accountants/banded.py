@@ -9,8 +9,8 @@ apart, with contributions u_t of norm at most 1. Then C·X moves by C·U with �
 k·‖c‖²*, c^{(t)} being the part of column t that lies within the rounds, and ‖c‖² = Σ_j c_j².
 
 *Proof.* Column t of C is zero outside rows t … t+b−1. For t, t′ ∈ P with t < t′ we have t′ ≥ t + b, so these rows are
-disjoint. Row s of C·U is c_{s−t}·u_t for the only t ∈ P with t ≤ s < t + b, or zero. Summing squares over rows gives the
-sum over t of Σ_s c_{s−t}²·‖u_t‖² = ‖c^{(t)}‖²·‖u_t‖². A column that is cut off by the last round is shorter than c. ∎
+disjoint. Row s of C·U is c_{s−t}·u_t for the only t ∈ P with t ≤ s < t + b, or zero. Summing squares over rows gives
+the sum over t of Σ_s c_{s−t}²·‖u_t‖² = ‖c^{(t)}‖²·‖u_t‖². A column that is cut off by the last round is shorter than c. ∎
 
 So with ‖c‖ = 1 and σ = z a unit that takes part k times costs k Gaussians of multiplier z, the same as with independent
 noise: one `CorrelatedGaussian(z)` a participation, whenever it happens, as long as participations are b apart. That
@@ -98,7 +98,7 @@ def coefficients(bands: int, rounds: int) -> tuple[float, ...]:
     start = np.cumprod(np.concatenate([[1.0], (2 * np.arange(1, width) - 1) / (2 * np.arange(1, width))]))
     found = start / np.linalg.norm(start)
     if width > 1:
-        free = minimize(lambda tail: _objective(tail, rounds), start[1:], method="L-BFGS-B", jac=True)
+        free = minimize(_objective, start[1:], (rounds,), "L-BFGS-B", jac=True)
         best = np.concatenate([[1.0], free.x])
         if np.isfinite(free.fun) and error(best, rounds) < error(found, rounds):
             found = best / np.linalg.norm(best)
