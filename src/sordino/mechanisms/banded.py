@@ -4,11 +4,11 @@ What "noise that remembers" (`fed_cad`) wants to be. Unit client, trust central,
 (every client's place in the rota is public, and a client that is not there leaves its place empty).
 
 **Formal guarantees.** *Proof.* (1) An update is clipped to clip_norm, and the denominator is a public constant: a
-client moves the sum of a round in which it takes part by at most clip_norm. (2) Clients take turns in `groups` groups, so two
-participations are at least that many rounds apart, by the round's number alone (`select/separated.py`). (3) Noise is
-correlated over `bands` ≤ `groups` rounds, so a client moves all that is hidden by at most clip_norm·√k after k
-participations (`account/accountants/banded.py`), against independent noise of z·clip_norm: k Gaussians of multiplier z.
-(4) What is released follows from that. No amplification is counted on.
+client moves the sum of a round in which it takes part by at most clip_norm. (2) Clients take turns in `groups`
+groups, so two participations are at least that many rounds apart, by the round's number alone
+(`select/separated.py`). (3) Noise is correlated over `bands` ≤ `groups` rounds, so a client moves all that is hidden
+by at most clip_norm·√k after k participations (`account/accountants/banded.py`), against independent noise of
+z·clip_norm: k Gaussians of multiplier z. (4) What is released follows from that. No amplification is counted on.
 
 Where it pays: independent noise of the same price has errors that add up in the model; banded noise takes back most of
 it in the rounds that follow. With everybody in every round there is nothing to gain: for the final sum, noise of any

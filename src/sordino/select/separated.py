@@ -16,8 +16,8 @@ class Separated:
     """Client i is asked in the rounds t with t ≡ i + 1 modulo `groups`, and in no others.
 
     **Formal guarantees**: two participations of one client are at least `groups` rounds apart, whatever happens to it
-    or to others: the round's number alone decides, so nobody's data, budget or absence moves anybody into another round.
-    Nothing is amplified: who knows the rule knows the cohort. Only those whose message left them pay.
+    or to others: the round's number alone decides, so nobody's data, budget or absence moves anybody into another
+    round. Nothing is amplified: who knows the rule knows the cohort. Only those whose message left them pay.
     **Edge cases**: with more groups than clients some rounds are empty.
     """
 

@@ -64,6 +64,8 @@ class Grid:
 def with_settings(recipe: Recipe, settings: Sequence[str]) -> Recipe:
     """Returns the recipe with `section.field=value` settings, validated again."""
     tree: dict[str, Any] = recipe.model_dump(exclude_none=True)
+    if recipe.budget.epsilon is None:
+        tree["budget"]["epsilon"] = "none"  # left out it would be the default
     for setting in settings:
         recipes.put(tree, setting)
     return Recipe.from_dict(tree)

@@ -10,7 +10,8 @@ k·‖c‖²*, c^{(t)} being the part of column t that lies within the rounds, a
 
 *Proof.* Column t of C is zero outside rows t … t+b−1. For t, t′ ∈ P with t < t′ we have t′ ≥ t + b, so these rows are
 disjoint. Row s of C·U is c_{s−t}·u_t for the only t ∈ P with t ≤ s < t + b, or zero. Summing squares over rows gives
-the sum over t of Σ_s c_{s−t}²·‖u_t‖² = ‖c^{(t)}‖²·‖u_t‖². A column that is cut off by the last round is shorter than c. ∎
+the sum over t of Σ_s c_{s−t}²·‖u_t‖² = ‖c^{(t)}‖²·‖u_t‖². A column that is cut off by the last round is
+shorter than c. ∎
 
 So with ‖c‖ = 1 and σ = z a unit that takes part k times costs k Gaussians of multiplier z, the same as with independent
 noise: one `CorrelatedGaussian(z)` a participation, whenever it happens, as long as participations are b apart. That
