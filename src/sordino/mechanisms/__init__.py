@@ -2,6 +2,7 @@
 
 from sordino.mechanisms import (
     a_dpfl,
+    auto,
     banded,
     component_adaptive,
     distributed_gaussian,
@@ -33,6 +34,7 @@ for _mechanism in (
     a_dpfl,
     fed_cad,
     geometric,
+    auto,
 ):
     MECHANISMS.register(_mechanism.SPEC)
 

@@ -148,12 +148,14 @@ def theta_of(options: GeometricNoise, facts: PublicFacts) -> float:
     """Returns θ: as set, or the one that suits how much the recipe forgets (certified), or the paper's (faithful)."""
     if options.theta is not None:
         return options.theta
-    return PRINTED_THETA if options.mode == "faithful" else best_theta(implied(options, facts), facts.rounds)
+    return (
+        PRINTED_THETA if options.mode == "faithful" else best_theta(contraction_of(options.unit, facts), facts.rounds)
+    )
 
 
-def implied(options: GeometricNoise, facts: PublicFacts) -> Contraction:
+def contraction_of(unit: Unit, facts: PublicFacts) -> Contraction:
     """Returns what the recipe forgets in a round: weight decay of local steps (client unit), server momentum."""
-    train, record = facts.train, options.unit == "record"
+    train, record = facts.train, unit == "record"
     rate = train.learning_rate / (1 - train.momentum if train.optimizer == "momentum" else 1.0)
     batches = 1 if train.batch_size is None else math.ceil(facts.mean_records / train.batch_size)
     steps = train.steps or (train.epochs or 1) * batches
