@@ -100,8 +100,8 @@ def plan(
         if population is None or rounds is None or epsilon is None:
             raise AccountingError("--choose needs --population, --rounds and --epsilon: they are what it follows from")
         forgets = Contraction(decay=weight_decay, momentum=momentum)
-        known = Known(unit, trust, population, rounds, parameters, epsilon, delta or 1e-5, dropout, separation, forgets)  # type: ignore[arg-type]
-        _choice(chosen_for(known), as_json)
+        facts = Known(unit, trust, population, rounds, parameters, epsilon, delta or 1e-5, dropout, separation, forgets)  # type: ignore[arg-type]
+        _choice(chosen_for(facts), as_json)
         return
     if population is None and None in (epsilon, noise_multiplier, rounds):
         population = cohort  # nothing is said about others to hide among: everybody takes part
