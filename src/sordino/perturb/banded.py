@@ -57,7 +57,7 @@ class BandedNoise(Perturber):
         return ON_GRID
 
     def refuses(self, bound: Sensitivity | None) -> str | None:
-        return needs(2, bound, "banded Gaussian noise")
+        return needs(2, bound, "Gaussian noise")
 
     def price(self, knobs: Knobs, round_: int = 1) -> Prices:
         return prices("client", "central", self.adjacency, knobs.noise_multiplier, CorrelatedGaussian)
