@@ -244,7 +244,9 @@ class RunSection(Section):
     """How long, and how often to look."""
 
     rounds: int = Field(40, ge=1, description="number of rounds")
-    evaluate_every: int = Field(1, ge=1, description="rounds between two evaluations on the test set")
+    evaluate_every: int = Field(
+        1, ge=1, description="rounds between two evaluations on the test set, and two looks at ε so far"
+    )
     target: float | None = Field(None, gt=0, le=1, description="stop when test accuracy reaches this")
     seed: int = Field(0, ge=0, description="seed of everything that is random in the simulation")
     entropy: bool = Field(
