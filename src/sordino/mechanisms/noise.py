@@ -50,6 +50,7 @@ def noise_for(
     adjacency: Adjacency = "zero_out",
     sampling_rate: float = 1.0,
     noise: float | None = None,
+    thin: bool = True,
 ) -> NoiseAndSum:
     """Returns noise under this trust, and the sum that goes with it.
 
@@ -62,6 +63,7 @@ def noise_for(
         adjacency: what a single message hides (client unit; records come and go: add_remove).
         sampling_rate: probability that a record is in a round's batch (record unit).
         noise: the noise multiplier that integers are laid out for, if known; else the most that rounds can need.
+        thin: whether shared noise is brought down to the target once survivors are counted (distributed).
 
     Raises:
         RecipeError: `replace` is a promise about single messages; sums hide presence.
@@ -70,7 +72,7 @@ def noise_for(
         raise RecipeError(f"mechanism.adjacency is 'replace', which {trust} trust does not promise: leave it out")
     hides: Adjacency = "add_remove" if unit == "record" else adjacency
     if trust == "distributed":
-        return _shared(unit, clip_norm, facts, denominator, hides, sampling_rate, noise)
+        return _shared(unit, clip_norm, facts, denominator, hides, sampling_rate, noise, thin)
     if trust == "central":
         return NoiseAndSum(CentralGaussian(unit, hides, sampling_rate), PlainSum(denominator))
     least = facts.least_survivors
@@ -85,9 +87,10 @@ def _shared(
     adjacency: Adjacency,
     sampling_rate: float,
     noise: float | None,
+    thin: bool,
 ) -> NoiseAndSum:
     if not facts.secure:
-        shares = GaussianShares(unit, adjacency, facts.tolerance, sampling_rate)
+        shares = GaussianShares(unit, adjacency, facts.tolerance, sampling_rate, thin)
         return NoiseAndSum(shares, PlainSum(denominator, facts.tolerance))
     if facts.tolerance + facts.corrupt / 2 >= 0.5:
         raise RecipeError(
@@ -95,7 +98,7 @@ def _shared(
             "a secure sum needs tolerance + corrupt / 2 below 0.5"
         )
     rounding = _rounding(unit, clip_norm, facts, noise)
-    integers = IntegerShares(rounding, unit, adjacency, facts.tolerance, sampling_rate, facts.corrupt)
+    integers = IntegerShares(rounding, unit, adjacency, facts.tolerance, sampling_rate, facts.corrupt, thin)
     secure = SecureSum(
         denominator, facts.tolerance, integers.modulus_bits, facts.fidelity, facts.corrupt, rounding.scale
     )
@@ -137,9 +140,13 @@ def _rounding(unit: Unit, clip_norm: float, facts: PublicFacts, noise: float | N
     noise that is set is followed in any case: beside 2^15 steps of it, rounding to one step is nothing.
     """
     fine = _layout(unit, clip_norm, facts, facts.rounding)
-    if noise is None and facts.target.epsilon is None:
+    if noise is not None:
+        needed = noise
+    elif facts.target.epsilon is not None:
+        separation = separation_for(facts.target.epsilon, facts.target.delta)
+        needed = math.sqrt(facts.rounds) / facts.left / separation
+    else:
         return fine
-    needed = noise or math.sqrt(facts.rounds) / facts.left / separation_for(facts.target.epsilon, facts.target.delta)
     tried = [facts.rounding, *(share for share in _COARSER if share > facts.rounding)]
     found = (_layout(unit, clip_norm, facts, share) for share in tried)
     fits = next((one for one in found if _variance(one, needed) <= LARGEST_VARIANCE), None)

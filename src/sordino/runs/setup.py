@@ -181,6 +181,8 @@ def _facts(recipe: Recipe, federation: Federation, layout: Layout, training: Loc
         classes=federation.classes,
         public=federation.public_x is not None and len(federation.public_x) > 0,
         train=training,
+        server_learning_rate=recipe.server.learning_rate,
+        server_momentum=recipe.server.momentum,
     )
 
 
