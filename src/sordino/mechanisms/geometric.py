@@ -85,7 +85,7 @@ def compose(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
 def _certified(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
     record, theta = options.unit == "record", theta_of(options, facts)
     share = facts.mean_records if record else 1.0
-    highest = max(1.0, relative(options.theta, facts.rounds))
+    highest = max(1.0, relative(theta, facts.rounds))
     noise = noise_for(
         options.trust,
         options.unit,
