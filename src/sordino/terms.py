@@ -100,6 +100,8 @@ class Turn:
 
     terms: Terms
     randomness: Randomness
+    memory: Mapping[str, Tensor] = field(default_factory=dict)
+    """What the server keeps to itself between rounds, by name (empty on a client's side)."""
 
     @property
     def round_(self) -> int:
@@ -123,7 +125,7 @@ class Turn:
 
     def but(self, **changes: object) -> Turn:
         """Returns the turn with some of its terms changed."""
-        return Turn(replace(self.terms, **changes), self.randomness)  # type: ignore[arg-type]
+        return Turn(replace(self.terms, **changes), self.randomness, self.memory)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

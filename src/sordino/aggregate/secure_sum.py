@@ -57,13 +57,10 @@ class SecureSum:
     scale: float = 1.0
     """How many integers lie between 0 and 1: clients bind it, with clip norm and noise, into all their keys."""
 
-    further: tuple[str, ...] = ()
-    """What else a certificate has to say of these sums."""
-
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a certificate has to say of such sums."""
-        return (ONE_CLIENT_CAN_SPOIL, *self.further)
+        return (ONE_CLIENT_CAN_SPOIL,)
 
     @property
     def shards(self) -> int:

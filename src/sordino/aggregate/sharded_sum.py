@@ -58,7 +58,7 @@ class ShardedSum(SecureSum):
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a certificate has to say of such sums."""
-        return (SHARDS_ARE_RELEASES, *self.further)
+        return (SHARDS_ARE_RELEASES,)
 
     def start(self, terms: Terms, sensitivity: Sensitivity | None) -> ShardTotals:  # type: ignore[override]
         shards = tuple(shard for shard in self.sharding.shards(terms) if shard.summed)

@@ -41,7 +41,15 @@ def compose(options: DpSgd, facts: PublicFacts) -> Mechanism:
     """Returns the composition."""
     records = facts.mean_records * facts.expected
     batch = records * options.sampling_rate
-    noise = noise_for(options.trust, "record", options.clip_norm, facts, batch, sampling_rate=options.sampling_rate)
+    noise = noise_for(
+        options.trust,
+        "record",
+        options.clip_norm,
+        facts,
+        batch,
+        sampling_rate=options.sampling_rate,
+        noise=options.noise_multiplier,
+    )
     return Mechanism(
         name=options.name,
         mode=options.mode,
@@ -63,6 +71,7 @@ SPEC = MechanismSpec(
     "record",
     "distributed",
     "per-example clipped gradients, noise shared out over clients",
+    prepares=True,
     audit=(
         AuditCase(),
         AuditCase(settings=("mechanism.sampling_rate=0.2",)),
