@@ -37,7 +37,7 @@ class NodeMemory:
     **Formal guarantees**: `claim` succeeds once for each (run, round, attempt) and stage, whichever processes try, and
     is on the disk before it returns. What a client's mechanism remembers is replaced whole, before the message that it
     belongs to leaves.
-    **Edge cases**: noise that was kept for a round that never ended is erased when the next round begins.
+    **Edge cases**: what was kept for a round that never ended is erased when the next round begins (`unfinished`).
     """
 
     folder: Path
@@ -71,11 +71,16 @@ class NodeMemory:
             sync_folder(self.folder)
 
     def begin_sum(self, request: Parcel, sum_terms: SumTerms, terms: Terms) -> None:
-        """Keeps the terms of a secure sum (without the model), and forgets the noise of rounds that never ended."""
-        for left in self.folder.glob("*.kept"):
-            _erase(left)
+        """Keeps the terms of a secure sum, without the model."""
         replace_file(self._path(request, "sum"), sum_terms.pack(), PRIVATE)
         replace_file(self._path(request, "terms"), to_bytes(bare(terms)), PRIVATE)
+
+    def unfinished(self) -> Iterator[SumTerms]:
+        """Yields the terms of secure sums that never ended, and erases what was kept for them."""
+        for left in self.folder.glob("*.sum"):
+            yield SumTerms.parse(left.read_bytes())
+            for kind in (".kept", ".terms", ".sum"):
+                _erase(left.with_suffix(kind))
 
     def sum_terms(self, request: Parcel) -> SumTerms:
         """Returns the terms of the secure sum that this node joined."""

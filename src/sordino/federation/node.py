@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -122,6 +123,9 @@ class Node:
         self._quote(request, context, terms)
         agreed = sum_terms_of(context, plan, terms, request.attempt)
         client = SumClient(agreed, self.folder.number, *self._known(agreed))
+        for left in self._memory.unfinished():
+            with suppress(ProtocolError):  # what is over already has no secrets left
+                SumClient.resume(left, *self._known(left)).abandon()
         self._memory.begin_sum(request, agreed, terms)
         return {"sum": client.advertise()}
 
