@@ -34,7 +34,7 @@ from sordino.terms import Terms
 class NodeMemory:
     """The files of one node's rounds.
 
-    **Formal guarantees**: under `alone`, `claim` succeeds once for each (run, round, attempt), and is on the disk before
+    **Formal guarantees**: under `alone`, `claim` succeeds once for each (run, round, attempt), on the disk before
     it returns. What a client's mechanism remembers is replaced whole, before the message that it belongs to leaves.
     **Edge cases**: what was kept for a round that never ended is erased when the next round begins (`unfinished`).
     """
