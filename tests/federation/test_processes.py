@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from sordino.federation import keys
 from sordino.federation.control import control
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.node_statement import state
+from sordino.federation.processes import marked, start_node
 from sordino.federation.status import FederationStatus
 from sordino.runs.folder import RunFolder
 
@@ -74,6 +76,12 @@ def test_strangers_and_wrong_certificates_are_kept_out(tmp_path: Path) -> None:
         assert eventually(lambda: not here.nodes["n0"].alive), "a key that is not registered is refused"
         assert eventually(lambda: "certificate" in here.nodes["n1"].tail(60).lower()), here.nodes["n1"].tail(60)
         assert link.online() == {"n0": False, "n1": False, "n2": True}
+        # a second SuperNode with the same key, from a copy of the folder
+        twin = tmp_path / "twin"
+        shutil.copytree(here.members["n2"].path, twin, ignore=shutil.ignore_patterns("*.sock", "*.log"))
+        here.nodes["twin"] = start_node(twin)
+        assert eventually(lambda: not here.nodes["twin"].alive), here.nodes["twin"].tail()
+        assert link.online()["n2"] and here.nodes["n2"].alive
         # who leaves is not let in again
         here.operator.dismiss("n2")
         link.register_members()
@@ -112,7 +120,5 @@ def test_a_superlink_is_restarted_a_node_cut_off_and_a_disk_full_and_nothing_is_
 
 
 def _each(mark: str, which: signal.Signals) -> None:
-    from sordino.federation.processes import marked
-
     for pid in marked(mark):
         os.kill(pid, which)

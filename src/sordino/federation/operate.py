@@ -16,6 +16,7 @@ from sordino.errors import FederationError
 from sordino.federation.control import Control, control
 from sordino.federation.folder import FederationFolder
 from sordino.federation.processes import Started, answers, start_superlink
+from sordino.federation.settings import require_flower
 from sordino.federation.status import FederationStatus
 
 _LOOK = 0.5
@@ -45,6 +46,7 @@ class Operation:
         Raises:
             FederationError: the run stopped with a reason that somebody has to see to.
         """
+        require_flower()
         self.folder.status_file.unlink(missing_ok=True)
         with ExitStack() as ending:
             link: Started | None = None
