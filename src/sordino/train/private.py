@@ -113,22 +113,25 @@ class PrivateDescent:
             noise = randomness.normals(*stream, shard.clients, w.shape[1])
             noisy = noise.mul_(privacy.noise_multiplier * privacy.clip_norm).add_(sums).div_(divisor)
             return noisy.mul_(clip_factors(torch.linalg.vector_norm(noisy, dim=1), privacy.clip_norm)[:, None])
-        sums = example_sums(self.gradients, w, shard, batches, privacy.clip_norm)
+        sums, _ = example_sums(self.gradients, w, shard, batches, privacy.clip_norm)
         keys = randomness.keys(*stream, shard.clients)
         return noisy_sums(sums, privacy.clip_norm, privacy.noise_multiplier, keys).div_(divisor)
 
 
 def example_sums(
     gradients: Gradients, w: Tensor, shard: Shard, batches: Iterable[Rectangle], clip_norm: float
-) -> Tensor:
-    """Returns each client's sum of clipped per-example gradients `[n, d]`, under its own weights or `w [1, d]`."""
-    out = w.new_zeros(len(shard.clients), w.shape[1])
+) -> tuple[Tensor, Tensor]:
+    """Returns each client's sum of clipped per-example gradients `[n, d]`, under its own weights or `w [1, d]`.
+
+    Beside it, how many of its examples had to be clipped, or were left out because they were not finite `[n]`.
+    """
+    out, clipped = w.new_zeros(len(shard.clients), w.shape[1]), torch.zeros(len(shard.clients), dtype=torch.int64)
     numbers = shard.x[:1].numel()
     for batch in (part for whole in batches for part in whole.narrower(numbers)):
         rows = torch.from_numpy(batch.rows)
         own = w if w.shape[0] == 1 else w[rows]
-        sums, _ = gradients.clipped_examples(
-            own, batch.take(shard.x), batch.take(shard.y), batch.mask(w.dtype), clip_norm
-        )
+        mask = batch.mask(w.dtype)
+        sums, norms = gradients.clipped_examples(own, batch.take(shard.x), batch.take(shard.y), mask, clip_norm)
         out[rows] += sums
-    return out
+        clipped[rows] += (~(norms <= clip_norm) & (mask > 0)).sum(1)
+    return out, clipped
