@@ -213,6 +213,12 @@ class Mechanism:
             )
         if (why := self.perturber.refuses(bound)) is not None:
             raise CompositionError(f"{self.name} cannot be composed: {why}")
+        needed, kept = getattr(self.perturber, "separation", 1), getattr(self.selector, "separation", 1)
+        if needed > kept:
+            raise CompositionError(
+                f"{self.name} cannot be composed: its noise needs participations that are {needed} rounds apart and "
+                f"its selection keeps them {kept} apart: let clients take turns in {needed} groups"
+            )
         bounded = [guarantee for guarantee, event in self.perturber.price(knobs) if not isinstance(event, Unbounded)]
         if others := {guarantee.unit for guarantee in bounded} - {self.unit}:
             raise CompositionError(

@@ -99,6 +99,9 @@ class PublicSection(Section):
     ranges: dict[str, tuple[float, float]] | None = Field(
         None, description="lowest and highest value of features by name (`*`: all others), scaled to -1 … 1 by them"
     )
+    shape: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(
+        None, min_length=1, description="shape of one record, as the model sees it (needed across machines)"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -108,7 +111,7 @@ class PublicSection(Section):
     @property
     def counts(self) -> PublicCounts:
         """The declaration, as the data's own type."""
-        return PublicCounts(**self.model_dump())
+        return PublicCounts(**self.model_dump(exclude={"shape"}))
 
 
 class PartitionSection(Section):
@@ -247,6 +250,19 @@ class AggregateSection(Section):
     corrupt: float = Field(
         0.0, ge=0, lt=0.5, description="share of a cohort that may work with the server: not counted on (secure)"
     )
+    shards: int = Field(
+        1,
+        ge=1,
+        le=1000,
+        description="number of secure sums that a cohort is dealt out to, each with the whole noise, so that one bad "
+        "client spoils one of them (1: a single sum, which one client can move anywhere)",
+    )
+    combine: Literal["trimmed_mean", "median"] = Field(
+        "trimmed_mean", description="how the shards' sums are combined, coordinate by coordinate (shards)"
+    )
+    trim: int = Field(
+        1, ge=1, description="how many of the largest and of the smallest values a trimmed mean leaves out (shards)"
+    )
     rounding: float = Field(
         0.01, gt=0, le=1, description="share by which rounding to integers may raise the sensitivity (secure)"
     )
@@ -278,7 +294,9 @@ class RunSection(Section):
     """How long, and how often to look."""
 
     rounds: int = Field(40, ge=1, description="number of rounds")
-    evaluate_every: int = Field(1, ge=1, description="rounds between two evaluations on the test set")
+    evaluate_every: int = Field(
+        1, ge=1, description="rounds between two evaluations on the test set, and two looks at ε so far"
+    )
     target: float | None = Field(None, gt=0, le=1, description="stop when test accuracy reaches this")
     seed: int = Field(0, ge=0, description="seed of everything that is random in the simulation")
     entropy: bool = Field(

@@ -35,7 +35,8 @@ class Dither:
     when integer noise is priced (docs/accounting.md): less than what rounding of the accountant leaves.
     ‖D‖₁ is at most √d·‖D‖₂, and at most ‖D‖₂² since |z| ≤ z² for integers. U is drawn apart from the data, and telling
     it to the observer as well can only help him: the sensitivities hold for the release (quasi-convexity of the
-    divergences). Rows themselves may be of any norm.
+    divergences). Rows themselves may be of any norm. That one record moves a row of floats, as it was computed, by at
+    most clip_norm is `train/gradients.py`'s promise, which leaves a margin for how sums are rounded.
     **Edge cases**: rows that are not finite are refused.
     **Reference**: Kairouz, Liu, Steinke (2021), "The Distributed Discrete Gaussian Mechanism", section 4.1,
     without conditioning.

@@ -12,6 +12,7 @@ from sordino.aggregate.integers import UIntArray, from_residues, reduce, to_resi
 from sordino.aggregate.plain import NO_NOISE, StatedNoise, require
 from sordino.aggregate.secure.errors import TooFewClients
 from sordino.aggregate.secure.graph import Topology, choose
+from sordino.aggregate.secure.robust import ONE_CLIENT_CAN_SPOIL
 from sordino.aggregate.secure.session import Dropouts, Fidelity, secure_sum
 from sordino.aggregate.secure.terms import SumMechanism
 from sordino.errors import SordinoError
@@ -55,6 +56,16 @@ class SecureSum:
     """Share of a cohort that may work with the server: it raises the protocol's threshold."""
     scale: float = 1.0
     """How many integers lie between 0 and 1: clients bind it, with clip norm and noise, into all their keys."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a certificate has to say of such sums."""
+        return (ONE_CLIENT_CAN_SPOIL,)
+
+    @property
+    def shards(self) -> int:
+        """Into how many sums a cohort is dealt out."""
+        return 1
 
     def start(self, terms: Terms, sensitivity: Sensitivity | None) -> SecureTotal:
         return SecureTotal(terms, self.modulus_bits(terms), sensitivity)

@@ -57,7 +57,15 @@ def compose(options: DpSgd, facts: PublicFacts) -> Mechanism:
     batch = facts.mean_records * facts.expected * options.sampling_rate
     if options.quantile is not None:
         return _adaptive(options, options.quantile, facts, batch)
-    noise = noise_for(options.trust, "record", options.clip_norm, facts, batch, sampling_rate=options.sampling_rate)
+    noise = noise_for(
+        options.trust,
+        "record",
+        options.clip_norm,
+        facts,
+        batch,
+        sampling_rate=options.sampling_rate,
+        noise=options.noise_multiplier,
+    )
     return Mechanism(
         name=options.name,
         mode=options.mode,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.account.accountants.history import History
 from sordino.account.accountants.target import PrivacyTarget
+from sordino.aggregate.secure.robust import RobustRule
 from sordino.aggregate.secure.session import Fidelity
 from sordino.events import DpEvent, Guarantee, Unbounded
 from sordino.layout import Layout
@@ -71,6 +72,12 @@ class PublicFacts:
     fidelity: Fidelity = "exact"
     corrupt: float = 0.0
     """Share of a cohort that may work with the server (secure)."""
+    shards: int = 1
+    """Into how many secure sums a cohort is dealt out (1: a single one)."""
+    combine: RobustRule = "trimmed_mean"
+    """How the shards' sums are combined."""
+    trim: int = 1
+    """How many of the largest and of the smallest shards' values a trimmed mean leaves out."""
     rounding: float = 0.01
     """Share by which rounding to integers may raise the sensitivity."""
     late: float = 0.0
@@ -78,6 +85,9 @@ class PublicFacts:
     classes: int = 0
     public: bool = False
     """Whether there are public records to measure accuracy on."""
+    server_learning_rate: float | None = None
+    """The server's step size, where the recipe sets one."""
+    server_momentum: float = 0.0
     least_records: int = 1
     """Records that a client is taken to hold at least."""
     most_in_all: int = 2**40

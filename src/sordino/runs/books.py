@@ -57,7 +57,7 @@ def charging_for(
         head=head,
         heads=heads,
         witness=witness,
-        holders=holdings(federation),
+        holders=holdings(federation) if len(federation.train_x) else None,  # else the nodes hold them
     ) as ledger:
         yield Charging(
             ledger,

@@ -43,6 +43,9 @@ RoundWatcher = Callable[[Mapping[str, Any]], None]
 _CHUNK = 1 << 16
 """Clients whose opening messages are made at once."""
 
+_SYNCED = 1.0
+"""Seconds between two checkpoints that are synced, where rounds can be played again to the bit."""
+
 
 def run(
     recipe: Recipe | None = None,
@@ -154,12 +157,15 @@ def _rounds(
     last = folder.load(store) or Checkpoint(opened(simulation, context))
     context, simulation = seen(context, simulation, last.here.knobs)
     folder.rewind(last.here.round_)
+    synced = time.monotonic()
     while last.stopped is None:
         last = _one(context, simulation, folder, last.here, watcher)
         if last.stopped == "target":
             charging.forfeit(last.here.round_)
+        durable = last.stopped is not None or not charging.repeatable or time.monotonic() > synced + _SYNCED
+        synced = time.monotonic() if durable else synced
         last = replace(last, head=charging.ledger.head)
-        folder.save(last, store)
+        folder.save(last, store, durable=durable)
     return last, context
 
 
@@ -191,9 +197,11 @@ def _one(
     else:
         after = replace(played.here, public=context.public_scores(played.here.weights))
         notes = played.notes
-        about |= {**played.about(), "epsilon": simulation.server.charging.spent()}
+        about |= played.about()
     last = _last_round(after, settings.rounds)
     looks = after.round_ % settings.evaluate_every == 0 or after.round_ >= last
+    if looks and notes is not None:
+        about |= {"epsilon": simulation.server.charging.spent()}
     loss, accuracy = context.evaluate(after.weights) if looks else (None, None)
     about |= {**first, "loss": loss, "accuracy": accuracy, "seconds_total": time.perf_counter() - began}
     folder.log(about, released(about, context.mechanism, test_is_public(context.federation)))

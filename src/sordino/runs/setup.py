@@ -12,6 +12,7 @@ from sordino import data, models
 from sordino.account.accountants.exact import separation_for
 from sordino.account.accountants.target import PrivacyTarget
 from sordino.aggregate.secure_sum import SecureSum
+from sordino.aggregate.sharded_sum import ShardedSum
 from sordino.data.federation import Federation
 from sordino.data.settings import PartitionSettings
 from sordino.errors import RecipeError
@@ -60,6 +61,12 @@ def assemble(
         raise RecipeError(
             f"aggregate.kind is 'secure', but {recipe.mechanism.name} ({mechanism.mode}, {mechanism.trust} trust) has "
             "no noise shares to sum: use dp_sgd or dropout_robust, or leave aggregate.kind out"
+        )
+    if recipe.aggregate.shards > 1 and not isinstance(mechanism.aggregator, ShardedSum):
+        raise RecipeError(
+            f"aggregate.shards is {recipe.aggregate.shards}, but {recipe.mechanism.name} ({mechanism.mode}, "
+            f"{mechanism.trust} trust) makes no secure sums that could be dealt out: set it to 1, or take "
+            "mechanism.trust = 'distributed' with aggregate.kind = 'secure'"
         )
     loss = models.loss(recipe.model.loss, module, federation.classes)
     trainer = Trainer(module, loss, training, recipe.train.engine, recipe.train.chunk, mechanism.after_step)
@@ -166,11 +173,16 @@ def _facts(recipe: Recipe, federation: Federation, layout: Layout, training: Loc
         secure=recipe.aggregate.kind != "plain",
         fidelity=recipe.aggregate.fidelity,
         corrupt=recipe.aggregate.corrupt,
+        shards=recipe.aggregate.shards,
+        combine=recipe.aggregate.combine,
+        trim=recipe.aggregate.trim,
         rounding=recipe.aggregate.rounding,
         late=recipe.dropout.late,
         classes=federation.classes,
         public=federation.public_x is not None and len(federation.public_x) > 0,
         train=training,
+        server_learning_rate=recipe.server.learning_rate,
+        server_momentum=recipe.server.momentum,
     )
 
 

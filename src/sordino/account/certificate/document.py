@@ -41,6 +41,8 @@ class Statement:
     assumptions: tuple[str, ...]
     code_version: str
     audit: str = "none is told: an audit plays with private records, so what it found stays in private/audit"
+    deployment: tuple[str, ...] = ()
+    """Across machines: who sees what, who the members are, and what ran."""
 
 
 @dataclass(frozen=True)
