@@ -80,7 +80,12 @@ def settings_of(spec: MechanismSpec) -> Iterator[tuple[str, ...]]:
     for case in spec.audit:
         yield tuple(setting for setting in case.settings if setting.startswith("mechanism."))
     # numbers that turn something on; a mechanism that has no such option refuses it
-    yield from (("mechanism.obsolete=0.4",), ("mechanism.unit=record", "mechanism.trust=distributed"))
+    yield from (
+        ("mechanism.obsolete=0.4",),
+        ("mechanism.unit=record", "mechanism.trust=distributed"),
+        ("mechanism.quantile=0.4", "mechanism.trust=central"),
+        ("mechanism.quantile=0.4", "mechanism.trust=central", "mechanism.sampling_rate=0.5"),
+    )
 
 
 @cache
