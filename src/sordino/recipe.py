@@ -166,6 +166,7 @@ class ServerSection(Section):
 
     learning_rate: float | None = Field(None, gt=0, description="server step size (default: the mechanism's)")
     momentum: float = Field(0.0, ge=0, lt=1, description="server momentum")
+    weight_decay: float = Field(0.0, ge=0, lt=1, description="share of the model that a round takes away")
 
 
 class SelectSection(Section):

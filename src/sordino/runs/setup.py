@@ -66,7 +66,11 @@ def assemble(
         layout,
         layout.flatten({name: p.detach() for name, p in module.named_parameters()}).clone(),
         Dropout(**recipe.dropout.model_dump()),
-        ServerStep(recipe.server.learning_rate or mechanism.server_learning_rate, recipe.server.momentum),
+        ServerStep(
+            recipe.server.learning_rate or mechanism.server_learning_rate,
+            recipe.server.momentum,
+            recipe.server.weight_decay,
+        ),
         facts.target,
         Streams(recipe.run.seed),
     )
@@ -148,8 +152,8 @@ def _facts(recipe: Recipe, federation: Federation, layout: Layout, training: Loc
         classes=federation.classes,
         public=federation.public_x is not None and len(federation.public_x) > 0,
         train=training,
-        server_learning_rate=recipe.server.learning_rate,
         server_momentum=recipe.server.momentum,
+        server_weight_decay=recipe.server.weight_decay,
     )
 
 
