@@ -41,6 +41,8 @@ class Statement:
     assumptions: tuple[str, ...]
     code_version: str
     audit: str = "none before this was signed; what `sordino audit` finds without private records is in audit.json"
+    deployment: tuple[str, ...] = ()
+    """Across machines: who sees what, who the members are, and what ran."""
 
 
 @dataclass(frozen=True)
