@@ -111,6 +111,8 @@ def _accesses(context: RunContext) -> Iterator[str]:
     yield "training rounds: charged"
     if context.mechanism.opening is not None:
         yield "an opening release before the first round: charged"
+    for one in context.mechanism.preparation:
+        yield f"{one.mechanism.name}, a noisy sum before the first round: charged"
     if context.recipe.data.normalise != "none":
         yield "scaling of each record by itself: needs no charge"
     yield "choice of settings, data exploration, earlier trials without this ledger: not charged, not known here"
@@ -132,6 +134,7 @@ def _assumptions(context: RunContext) -> Iterator[str]:
     if context.mechanism.trust == "distributed":
         yield "clients add their shares of noise, the server follows the protocol"
         yield "who vanishes does not depend on the data"
+        yield from getattr(context.mechanism.aggregator, "remarks", ())
     if context.mechanism.trust == "central":
         yield "the server is trusted with every message"
     if context.mechanism.unit == "record":

@@ -31,7 +31,11 @@ def chance_of_early_end(ledger: Ledger, run: str, schedule: PlannedCharges, budg
     the accountant bars has exceeded that filter's capacity, too, so inability is never underestimated. Only clients
     of this run that could be selected in its first round are counted on: who joins late, or belongs to another run of
     the federation, keeps no early round going.
+    **Edge cases**: with no more clients than `minimum` a run does not even begin without one of them, which shows that
+    it is there: 1 where its presence is to be hidden (`add_remove`).
     """
+    if len(ledger.members) <= minimum and any(_hides_presence(charge) for charges in schedule for charge in charges):
+        return 1.0
     amplified = [charge for charges in schedule for charge in charges if charge.payers == "eligible"]
     if not amplified:
         return 0.0
@@ -59,6 +63,10 @@ def _there(ledger: Ledger, run: str) -> int:
         if entry.run == run and entry.round_ > 0:
             return max(1, entry.excluded.population - len(entry.excluded))
     return len(ledger.members)
+
+
+def _hides_presence(charge: Charge) -> bool:
+    return charge.guarantee.unit == "client" and charge.guarantee.adjacency == "add_remove"
 
 
 def _by_guarantee(schedule: PlannedCharges) -> dict[Guarantee, list[DpEvent]]:

@@ -42,4 +42,6 @@ def reveals(perturber: Perturber) -> bool:
     inner = getattr(perturber, "inner", None)
     if inner is not None:
         return reveals(inner)
+    if not getattr(perturber, "thin", True):
+        return False
     return getattr(type(perturber), "reveal", Perturber.reveal) is not Perturber.reveal

@@ -20,6 +20,11 @@ from sordino.types import IntArray
 PADDING = 0.25
 """Largest share of a row of a rectangle that may be padding."""
 
+_CACHE = 1 << 20
+"""Numbers of records that are worked on at once: about a core's own cache."""
+_NARROWEST = 64
+"""Fewest columns of a part, so that matrix products stay efficient."""
+
 
 @dataclass(frozen=True)
 class Rectangle:
@@ -43,6 +48,20 @@ class Rectangle:
         if not (aligned and len(taken) == len(index) and (index[1:] - index[:-1] == 1).all()):
             taken = records.index_select(0, torch.from_numpy(index))
         return taken.view(*self.index.shape, *records.shape[1:])
+
+    def narrower(self, numbers: int, more_than: int) -> Iterator[Rectangle]:
+        """Yields the rectangle in parts of fewer columns, where records of so many numbers would not fit a cache.
+
+        Where the cuts are follows from the rectangle's length alone, so that no client changes how another's records
+        are added up; a rectangle that is cut has parts of more columns than `more_than`.
+        """
+        length = self.index.shape[1]
+        columns = max(_NARROWEST, more_than + 1, _CACHE // max(1, numbers))
+        cuts = [first for first in range(0, length, columns) if not first or length - first > more_than]
+        for first, end in zip(cuts, [*cuts[1:], length], strict=True):
+            inside = int(np.count_nonzero(self.lengths > first))  # lengths descend
+            lengths = np.minimum(self.lengths[:inside] - first, end - first)
+            yield Rectangle(self.rows[:inside], self.index[:inside, first:end], lengths)
 
     def mask(self, dtype: torch.dtype) -> Tensor:
         """Returns 1 for records that count and 0 for padding, `[clients, length]`."""

@@ -65,8 +65,8 @@ class ExampleSum:
         randomness: Randomness,
         round_: int,
         per_client: bool,
-    ) -> tuple[Tensor, IntArray]:
-        """Returns each client's sum `[n, d]` (or the sum of them, `[1, d]`), and how many records it took."""
+    ) -> tuple[Tensor, IntArray, IntArray]:
+        """Returns each client's sum `[n, d]` (or the sum of them, `[1, d]`), how many records it took and clipped."""
         if sampling_rate is None:
             batches, counts = (
                 rectangles(shard.records, np.arange(len(shard.sizes)), shard.starts, shard.sizes, apart=True),
@@ -74,5 +74,6 @@ class ExampleSum:
             )
         else:
             batches, counts = PoissonBatches(shard, sampling_rate, randomness, round_).step(0)
-        sums = example_sums(self.gradients, w0[None], shard, batches, clip_norm)
-        return sums if per_client else sums.sum(0, keepdim=True, dtype=torch.float64), counts
+        sums, clipped = example_sums(self.gradients, w0[None], shard, batches, clip_norm)
+        total = sums if per_client else sums.sum(0, keepdim=True, dtype=torch.float64)
+        return total, counts, clipped.numpy()

@@ -113,17 +113,31 @@ class Trainer:
             round_: the round.
             per_client: one sum for each client, `[n, d]`, instead of one over all, `[d]`.
         """
+        total, counts, _ = self.counted_sum(w0, data, clip_norm, sampling_rate, randomness, round_, per_client)
+        return total, counts
+
+    def counted_sum(
+        self,
+        w0: Tensor,
+        data: ClientData,
+        clip_norm: float,
+        sampling_rate: float | None,
+        randomness: Randomness,
+        round_: int,
+        per_client: bool = False,
+    ) -> tuple[Tensor, IntArray, IntArray]:
+        """Returns what `example_sum` does, and how many records of each client's batch were clipped."""
         shards = self._shards(w0, data, np.ones(len(data.clients), np.int64), data.sizes)
         jobs = [(shard, w0, clip_norm, sampling_rate, randomness, round_, per_client) for shard in shards]
         found = self._pool.each(self._examples, jobs)
-        counts = np.zeros(len(data.clients), np.int64)
-        for shard, (_, taken) in zip(shards, found, strict=True):
-            counts[shard.places] = taken
-        sums, nobody = [part for part, _ in found], w0.expand(0, -1)
+        counts, clipped = np.zeros((2, len(data.clients)), np.int64)
+        for shard, (_, taken, limited) in zip(shards, found, strict=True):
+            counts[shard.places], clipped[shard.places] = taken, limited
+        sums, nobody = [part for part, *_ in found], w0.expand(0, -1)
         if not per_client:
-            return torch.cat([nobody.double(), *sums]).sum(0), counts
+            return torch.cat([nobody.double(), *sums]).sum(0), counts, clipped
         double = any(part.dtype == torch.float64 for part in sums)
-        return _scattered(shards, sums, nobody.double() if double else nobody), counts
+        return _scattered(shards, sums, nobody.double() if double else nobody), counts, clipped
 
     def private_steps(
         self,
