@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo federation test mutants lint bench bench-ledger bench-secagg clean
+.PHONY: setup demo federation test mutants checker lint bench bench-ledger bench-secagg clean
 
 setup: $(VENV)/.installed
 
@@ -29,6 +29,9 @@ test: setup lint
 
 mutants: setup
 	$(BIN)/python -m tests.mutants
+
+checker: setup
+	$(BIN)/python -m tests.aggregate.secure.checker --write docs/secure-aggregation.md
 
 bench: setup
 	$(BIN)/python benchmarks/train.py

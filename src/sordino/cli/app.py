@@ -36,6 +36,7 @@ _COMMANDS = (
     "certificate",
     "report",
     "compare",
+    "tune",
     "reproduce",
     "audit",
 )
