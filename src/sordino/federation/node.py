@@ -197,8 +197,8 @@ class Node:
         near = [r for r in self._memory.rounds(request.run) if 0 < abs(r - request.round_) < apart]
         if near:
             raise NodeRefused(
-                f"this node was in round {near[-1]} and {context.mechanism.name} asks a node once in {apart} rounds: it "
-                f"waits for its turn, which is not round {request.round_}"
+                f"this node was in round {near[-1]}, and {context.mechanism.name} asks a node once in {apart} rounds: "
+                f"it waits for its turn, which is not round {request.round_}"
             )
 
     def _accepted(self, context: RunContext, terms: Terms) -> tuple[Turn, ClientData]:
