@@ -29,6 +29,7 @@ from sordino.errors import UnknownEvent
 from sordino.types import Adjacency, Observer, Unit
 
 __all__ = [
+    "BestOfMany",
     "Charge",
     "ComposedDpEvent",
     "CorrelatedGaussian",
@@ -106,6 +107,26 @@ class CorrelatedGaussian(DpEvent):
 
 
 @attrs.frozen
+class BestOfMany(DpEvent):
+    """Independent trials, a random number of times, of which only the best is released (its settings included).
+
+    The number of trials follows the truncated negative binomial law of parameters `shape` (η > −1; 0 is the logarithmic
+    law, 1 the geometric one) and `stop` (0 < γ < 1), and is kept secret, as all other trials are.
+
+    Attributes:
+        event: what one trial releases, the same for every choice of settings.
+        shape: η.
+        stop: γ.
+
+    Reference: Papernot and Steinke (2022), "Hyperparameter Tuning with Renyi Differential Privacy", Theorem 2.
+    """
+
+    event: DpEvent
+    shape: float
+    stop: float
+
+
+@attrs.frozen
 class Guarantee:
     """A kind of promise: whose presence is hidden, from whom, under which adjacency."""
 
@@ -143,6 +164,7 @@ class Charge:
 _KNOWN: dict[str, type[DpEvent]] = {
     kind.__name__: kind
     for kind in (
+        BestOfMany,
         ComposedDpEvent,
         CorrelatedGaussian,
         DiscreteGaussian,

@@ -214,3 +214,5 @@ class Released:
     prices: Prices
     """What this release costs one participant, from the noise that was really there."""
     side: Mapping[str, Tensor] = field(default_factory=dict)
+    memory: Mapping[str, Tensor] = field(default_factory=dict)
+    """What a trusted server keeps to itself for later rounds, by name. Private: never published, not even a digest."""

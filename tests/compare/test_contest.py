@@ -75,3 +75,32 @@ def test_trials_cover_the_grid_and_play_no_budget_without_privacy(tmp_path: Path
     assert {(t.recipe.budget.epsilon, t.recipe.run.seed) for t in made if t.contender.label == "fed_ldp"} == {
         (epsilon, seed) for epsilon in (1.0, 2.0) for seed in range(4, 7)
     }
+
+
+def test_everybody_meets_its_rivals_in_its_own_class_and_no_others() -> None:
+    field = contenders(["a_dpfl"], Recipe(), {}, rivals=True)
+    labels = [one.label for one in field]
+    assert labels == ["a_dpfl", "a_dpfl-uniform", "a_dpfl-constant", "a_dpfl-geometric", "local_dp_sgd"]
+    assert {one.kind for one in field} == {Class("record", "local")}
+    shared = {one.label for one in contenders(["dropout_robust"], Recipe(), {}, rivals=True)}
+    assert shared >= {"dropout_robust-unthinned", "dropout_robust-discarded", "distributed_gaussian"}
+
+
+def test_no_class_is_without_a_plain_rival() -> None:
+    field = contenders(list(MECHANISMS), Recipe(), {}, rivals=True)
+    for kind in {one.kind for one in field}:
+        mine = [MECHANISMS[one.recipe.mechanism.name] for one in field if one.kind == kind]
+        assert any(not spec.paper for spec in mine), kind
+        assert len(mine) > 1, kind
+
+
+def test_a_variant_can_be_named_and_has_its_settings_on_top_of_the_common_ones() -> None:
+    common = Recipe.load(None, ["mechanism.name=a_dpfl", "mechanism.clip_norm=0.25"])
+    (uniform,) = contenders(["a_dpfl-uniform"], common, {})
+    assert (uniform.recipe.mechanism.clip_norm, uniform.recipe.mechanism.selection) == (0.25, "uniform")
+    with pytest.raises(RecipeError, match="neither a mechanism nor a recipe"):
+        contenders(["a_dpfl-wings"], common, {})
+
+
+def test_as_printed_nobody_brings_rivals() -> None:
+    assert [one.label for one in contenders(["a_dpfl"], Recipe(), {}, claimed=True, rivals=True)] == ["a_dpfl"]

@@ -45,6 +45,7 @@ def test_the_accountant_prices_the_whole_schedule_under_sampling_too():
     # whoever could be selected pays for every round, however seldom it takes part
     mechanism = cast(
         NAME,
+        "mechanism.theta=1.05",
         "mechanism.trust=central",
         "select.kind=poisson",
         "select.rate=0.1",
@@ -75,7 +76,7 @@ def test_the_strictest_of_two_guarantees_decides_the_noise():
         "budget.participations=2",
         "aggregate.kind=plain",
     )
-    mechanism = cast(NAME, *settings, "run.rounds=2", "budget.epsilon=1").mechanism
+    mechanism = cast(NAME, *settings, "run.rounds=2", "budget.epsilon=1", "mechanism.theta=1.05").mechanism
     level = mechanism.adapter.start().noise_multiplier
     assert 1 - 1e-6 < price(history([level, level * relative(1.05, 2)])).epsilon(1e-5) <= 1
 

@@ -29,10 +29,22 @@ def compare(
         list[str] | None, typer.Option("--set", help="a setting for everybody: section.field=value")
     ] = None,
     for_: Annotated[list[str] | None, typer.Option("--for", help="a setting for one: NAME:section.field=x")] = None,
+    rivals: Annotated[
+        bool, typer.Option(help="bring everybody's rivals: without each idea, and what is plain in the same class")
+    ] = True,
+    tune: Annotated[
+        bool, typer.Option(help="tune everybody alike first: the same grid, on the same stand-in data")
+    ] = True,
+    grid: Annotated[
+        list[str] | None, typer.Option(help="values to tune, section.field=a,b,c (default: clip norm and server step)")
+    ] = None,
+    stand_in: Annotated[
+        str, typer.Option("--on", help="data to tune on: synthetic, or a public data set by name")
+    ] = "synthetic",
     epsilon: Annotated[
         list[float] | None, typer.Option(help="budget; several give curves (default: the recipe's)")
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="how many seeds each is run with, from run.seed on")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="how many seeds each is run with, from run.seed on")] = 5,
     jobs: Annotated[int, typer.Option(min=1, help="runs at once")] = 2,
     out: Annotated[Path, typer.Option(help="folder for runs, page and table; an interrupted one goes on")] = Path(
         "comparison"
@@ -45,19 +57,26 @@ def compare(
     CONTENDERS are mechanisms by name, or recipes (TOML).
     """
     from sordino.cli.progress import Bar, going_on
-    from sordino.compare import contest, page, playing, standing
+    from sordino.compare import contest, page, playing, standing, tuning
     from sordino.compare.markdown import markdown
     from sordino.errors import RecipeError
     from sordino.mechanisms import MECHANISMS
     from sordino.recipe import Recipe
+    from sordino.tune.grid import DEFAULT, SettingsGrid
 
     printed = claimed or all_claimed
     common = Recipe.load(recipe, set_ or ())
     wanted = _wanted(contenders or [], list(MECHANISMS), everyone, all_claimed)
-    field = contest.contenders(wanted, common, _own(for_ or []), printed)
+    field = contest.contenders(wanted, common, _own(for_ or []), printed, rivals)
     first = common.run.seed
-    trials = contest.trials(field, _budgets(epsilon, common, set_ or []), range(first, first + seeds), out)
+    budgets = _budgets(epsilon, common, set_ or [])
     out.mkdir(parents=True, exist_ok=True)
+    if tune and not printed:
+        chosen = SettingsGrid.parse(grid or DEFAULT)
+        with going_on("the same command"), Bar(as_json, "rounds of tuning") as progress:
+            best = tuning.tuned(field, common, budgets, chosen, stand_in, out / "tuning", jobs, progress.show)
+        field = best.contenders
+    trials = contest.trials(field, budgets, range(first, first + seeds), out)
     with going_on("the same command"), Bar(quiet=as_json) as progress:
         failed = playing.play_all(trials, jobs, progress.show)
     reasons = _reasons(trials, failed)

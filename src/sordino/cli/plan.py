@@ -11,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from sordino.account.plan.planner import Plan, Scenario
+    from sordino.mechanisms.choice import Choice
 
 
 def plan(
@@ -32,6 +33,12 @@ def plan(
     batch: Annotated[int, typer.Option(help="records of one batch (record unit)")] = 1,
     signal_to_noise: Annotated[float, typer.Option(help="what the cohort must reach when it is left open")] = 1.0,
     accountant: Annotated[str, typer.Option(help="pld, rdp or exact")] = "pld",
+    choose: Annotated[
+        bool, typer.Option("--choose", help="pick a mechanism for these facts, and say why in three sentences")
+    ] = False,
+    separation: Annotated[int, typer.Option(min=1, help="--choose: a client can take part once in so many rounds")] = 1,
+    weight_decay: Annotated[float, typer.Option(help="--choose: share of the model that the server takes away")] = 0.0,
+    momentum: Annotated[float, typer.Option(help="--choose: the server's momentum")] = 0.0,
     plot: Annotated[Path | None, typer.Option(help="write the trade-off as an HTML plot")] = None,
     convergence: Annotated[
         bool, typer.Option("--convergence", help="the geometric paper's bound and best number of aggregations M*")
@@ -85,6 +92,17 @@ def plan(
     ):
         if value not in known:
             raise AccountingError(f"--{name} {value!r} is unknown: choose one of {', '.join(known)}")
+    if choose:
+        from sordino.adapt.contraction import Contraction
+        from sordino.mechanisms.choice import Known
+        from sordino.mechanisms.choice import choose as chosen_for
+
+        if population is None or rounds is None or epsilon is None:
+            raise AccountingError("--choose needs --population, --rounds and --epsilon: they are what it follows from")
+        forgets = Contraction(decay=weight_decay, momentum=momentum)
+        facts = Known(unit, trust, population, rounds, parameters, epsilon, delta or 1e-5, dropout, separation, forgets)  # type: ignore[arg-type]
+        _choice(chosen_for(facts), as_json)
+        return
     if population is None and None in (epsilon, noise_multiplier, rounds):
         population = cohort  # nothing is said about others to hide among: everybody takes part
     given = (epsilon, noise_multiplier, rounds, cohort, population)
@@ -114,6 +132,17 @@ def plan(
         print(json.dumps(_record(found, grid)))
     else:
         _show(found, grid)
+
+
+def _choice(chosen: Choice, as_json: bool) -> None:
+    """Shows a mechanism that was picked."""
+    if as_json:
+        print(json.dumps({**asdict(chosen), "settings": dict(chosen.settings)}))
+        return
+    settings = "".join(f", mechanism.{name} = {value}" for name, value in chosen.settings.items())
+    coins = "" if chosen.sampling_rate is None else f", select.kind = poisson, select.rate = {chosen.sampling_rate:g}"
+    print(f"mechanism.name = {chosen.mechanism}{settings}{coins}")
+    print(" ".join(chosen.why))
 
 
 def _trade_off(found: Plan) -> list[Scenario]:

@@ -87,7 +87,7 @@ class RoundProgress(Bar):
 
     def played(self, metrics: Mapping[str, Any]) -> None:
         """Moves the bar to the round of these metrics."""
-        fields: dict[str, Any] = {"epsilon": self._spent(metrics.get("epsilon") or {})}
+        fields: dict[str, Any] = {"epsilon": self._spent(metrics["epsilon"])} if metrics.get("epsilon") else {}
         if metrics.get("accuracy") is not None:
             fields["accuracy"] = f"{metrics['accuracy']:.1%}"
         self._bar.update(self._task, completed=metrics["round"], **fields)

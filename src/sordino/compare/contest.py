@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,9 @@ from typing import Any
 from sordino import recipe as recipes
 from sordino.errors import RecipeError
 from sordino.mechanisms import MECHANISMS
+from sordino.mechanisms.spec import Variant
 from sordino.recipe import Recipe
+from sordino.tune.grid import with_settings
 from sordino.types import Observer, Trust, Unit
 
 _EQUAL = ("data", "partition", "model", "budget", "ledger")
@@ -20,6 +22,8 @@ _FIXED = {"mechanism.name": "name that mechanism as a contender", "run.seed": "-
 """Settings that no contender may have for itself either, and what to do instead."""
 CEILING = "fedavg"
 """No privacy: nothing competes with it, everything is measured against it. It takes the plain mean of the updates."""
+CHOOSER = "auto"
+"""Chooses one of the others, so it is nobody's rival."""
 
 
 @dataclass(frozen=True, order=True)
@@ -47,6 +51,10 @@ class Contender:
 
     label: str
     recipe: Recipe
+    fixed: frozenset[str] = frozenset()
+    """Settings that were given to it alone, and are not tuned."""
+    tuned: Mapping[float, tuple[str, ...]] = field(default_factory=dict)
+    """By budget, the settings that were chosen on stand-in data."""
 
     @property
     def kind(self) -> Class:
@@ -69,7 +77,8 @@ class Trial:
     @cached_property
     def recipe(self) -> Recipe:
         """What is played: the contender's recipe with this budget and this seed."""
-        return changed(self.contender.recipe, {"budget.epsilon": self.epsilon, "run.seed": self.seed})
+        chosen = with_settings(self.contender.recipe, self.contender.tuned.get(self.epsilon, ()))
+        return changed(chosen, {"budget.epsilon": self.epsilon, "run.seed": self.seed})
 
 
 def contenders(
@@ -77,6 +86,7 @@ def contenders(
     common: Recipe,
     own: Mapping[str, Sequence[str]],
     claimed: bool = False,
+    rivals: bool = False,
 ) -> list[Contender]:
     """Returns contenders by mechanism name or by recipe file.
 
@@ -85,11 +95,14 @@ def contenders(
         common: the recipe whose data, partition, model, budget and seed are everybody's.
         own: settings (`section.field=value`) of single contenders, by label.
         claimed: whether published mechanisms run as printed, calibrated by their own formula.
+        rivals: whether everybody also meets its rivals: the named mechanisms without each of their ideas
+            (`MechanismSpec.variants`), and everything plain, without a paper, in the same classes. Not as printed.
 
     Raises:
         RecipeError: a contender is unknown, is named twice, or asked for settings that it does not have.
     """
     made = [_contender(name, common, own, claimed) for name in wanted]
+    made = made if not rivals or claimed else _with_rivals(made, common, own)
     labels = [contender.label for contender in made]
     for label in own:
         if label not in labels:
@@ -100,13 +113,13 @@ def contenders(
     return made
 
 
-def trials(field: Sequence[Contender], epsilons: Sequence[float], seeds: Sequence[int], out: Path) -> list[Trial]:
+def trials(contenders: Sequence[Contender], epsilons: Sequence[float], seeds: Sequence[int], out: Path) -> list[Trial]:
     """Returns every run, seed by seed, so that an early look at the table is a fair one."""
     return [
         Trial(contender, epsilon, seed, out / contender.label / f"epsilon-{epsilon:g}" / f"seed-{seed}")
         for seed in seeds
         for epsilon in epsilons
-        for contender in field
+        for contender in contenders
         # Without privacy there is nothing that a budget could change.
         if contender.recipe.mechanism.name != CEILING or epsilon == epsilons[0]
     ]
@@ -121,6 +134,25 @@ def changed(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
     return Recipe.from_dict(tree)
 
 
+def _with_rivals(made: list[Contender], common: Recipe, own: Mapping[str, Sequence[str]]) -> list[Contender]:
+    """Returns the contenders, and behind them whom they have to beat."""
+    known = {contender.label for contender in made}
+    named = dict.fromkeys(contender.recipe.mechanism.name for contender in made)
+    variants = [f"{name}-{variant.label}" for name in named for variant in MECHANISMS[name].variants]
+    plain = [name for name, spec in MECHANISMS.items() if not spec.paper and name not in (CEILING, CHOOSER)]
+    plain += [f"{name}-{variant.label}" for name in plain for variant in MECHANISMS[name].variants]
+    classes = {contender.kind for contender in made if contender.recipe.mechanism.name != CEILING}
+    more = [_contender(label, common, own, False) for label in dict.fromkeys([*variants, *plain]) if label not in known]
+    return [*made, *(one for one in more if one.kind in classes)]
+
+
+def _variant(label: str) -> tuple[str, Variant] | None:
+    """Returns the mechanism and the variant that a label names, `MECHANISM-variant`."""
+    name, _, rest = label.partition("-")
+    found = [variant for variant in MECHANISMS[name].variants if variant.label == rest] if name in MECHANISMS else []
+    return (name, found[0]) if found else None
+
+
 def _contender(name: str, common: Recipe, own: Mapping[str, Sequence[str]], claimed: bool) -> Contender:
     label = Path(name).stem if name.endswith(".toml") else name
     tree = common.model_dump(exclude_none=True)
@@ -129,10 +161,14 @@ def _contender(name: str, common: Recipe, own: Mapping[str, Sequence[str]], clai
         seed = tree["run"]["seed"]
         tree = {**theirs, **{section: tree[section] for section in _EQUAL}}
         tree["run"] = {**tree["run"], "seed": seed}
+    elif (variant := _variant(name)) is not None:
+        tree["mechanism"] = _mechanism(tree, variant[0])
+        for setting in variant[1].settings:
+            recipes.put(tree, setting)
     elif name not in MECHANISMS:
         raise RecipeError(f"{name!r} is neither a mechanism nor a recipe file: choose from {', '.join(MECHANISMS)}")
-    elif tree["mechanism"]["name"] != name:
-        tree["mechanism"] = {"name": name}
+    else:
+        tree["mechanism"] = _mechanism(tree, name)
     if claimed and MECHANISMS[tree["mechanism"]["name"]].paper:
         tree["mechanism"]["mode"] = "faithful"
     if tree["mechanism"]["name"] == CEILING:
@@ -141,7 +177,14 @@ def _contender(name: str, common: Recipe, own: Mapping[str, Sequence[str]], clai
     for setting in own.get(label, ()):
         _check_own(label, setting)
         recipes.put(tree, setting)
-    return Contender(label, Recipe.from_dict(tree))
+    fixed = frozenset(setting.partition("=")[0].strip() for setting in own.get(label, ()))
+    return Contender(label, Recipe.from_dict(tree), fixed)
+
+
+def _mechanism(tree: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Returns a mechanism's table: the common recipe's own, or its defaults."""
+    mine: dict[str, Any] = tree["mechanism"]
+    return {**mine} if mine["name"] == name else {"name": name}
 
 
 def _check_own(label: str, setting: str) -> None:

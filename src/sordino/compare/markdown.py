@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sordino.compare.charts import charts
 from sordino.compare.contest import Class
-from sordino.compare.page import score, verdict
+from sordino.compare.page import score, settings, verdict
 from sordino.compare.standing import Result, Standing
 from sordino.report.words import number
 
@@ -33,9 +33,19 @@ def markdown(
 
 def _table(rows: Sequence[Standing]) -> list[str]:
     alone, claims = len({row.contender.label for row in rows}) == 1, any(row.claimed is not None for row in rows)
-    head = ["contender", "budget ε", "certified ε", "claimed ε", "score", "against the best", "rounds", "seconds"]
+    head = [
+        "contender",
+        "budget ε",
+        "certified ε",
+        "claimed ε",
+        "score",
+        "against the best",
+        "tuned to",
+        "rounds",
+        "seconds",
+    ]
     body = [_cells(row, alone) for row in rows]
-    table = [[*head, "kB a round"], ["---", *["---:"] * 4, "---", *["---:"] * 3], *body]
+    table = [[*head, "kB a round"], ["---", *["---:"] * 4, "---", "---", *["---:"] * 3], *body]
     return [f"| {' | '.join(line if claims else line[:3] + line[4:])} |" for line in table]
 
 
@@ -43,4 +53,13 @@ def _cells(row: Standing, alone: bool) -> list[str]:
     claimed = "" if row.claimed is None else number(row.claimed)
     against = "alone in its class" if alone else verdict(row)
     costs = [f"{row.rounds:.0f}", f"{row.seconds:.1f}", f"{row.bytes_sent / 1000:,.1f}"]
-    return [row.contender.label, f"{row.epsilon:g}", number(row.certified), claimed, score(row), against, *costs]
+    return [
+        row.contender.label,
+        f"{row.epsilon:g}",
+        number(row.certified),
+        claimed,
+        score(row),
+        against,
+        settings(row),
+        *costs,
+    ]

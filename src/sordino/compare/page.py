@@ -63,6 +63,11 @@ def score(row: Standing) -> str:
     return f"{scale * row.mean:.{digits}f}{around}{unit}"
 
 
+def settings(row: Standing) -> str:
+    """Returns what was chosen for a contender on stand-in data: names without their section, and values."""
+    return ", ".join(one.partition(".")[2].replace("=", " ") for one in row.contender.tuned.get(row.epsilon, ()))
+
+
 def to_json(
     panels: Mapping[Class, Sequence[Standing]], top: float | None, failed: Mapping[str, str], claimed: bool
 ) -> dict[str, Any]:
@@ -82,7 +87,7 @@ def _panel(kind: Class, rows: Sequence[Standing], drawn: Sequence[Chart]) -> str
     colors, alone = colors_of(rows), len({row.contender.label for row in rows}) == 1
     head: list[Cell] = [
         "contender", ("budget ε", "n"), ("score", "n"), ("against the best", "keep"), ("certified ε", "n"),
-        ("claimed ε", "n"), ("rounds", "n"), ("seconds", "n"), ("kB a round", "n"),
+        ("claimed ε", "n"), ("tuned to", "keep"), ("rounds", "n"), ("seconds", "n"), ("kB a round", "n"),
     ]  # fmt: skip
     body = [[_name(row, colors), *_numbers(row, alone)] for row in rows]
     if all(row.claimed is None for row in rows):
@@ -107,6 +112,7 @@ def _numbers(row: Standing, alone: bool) -> list[Cell]:
         ("alone in its class" if alone else verdict(row), "keep"),
         (value("certified", number(row.certified), row.certified), "n"),
         (number(row.claimed) if row.claimed is not None else "–", "n"),
+        (escape(settings(row)) or "–", "keep"),
         (f"{row.rounds:.0f}", "n"),
         (f"{row.seconds:.1f}", "n"),
         (f"{row.bytes_sent / 1000:,.1f}", "n"),

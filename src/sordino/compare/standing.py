@@ -78,6 +78,7 @@ class Standing:
             "contender": self.contender.label,
             "mechanism": chosen.name,
             "mode": chosen.mode,
+            "tuned": list(self.contender.tuned.get(self.epsilon, ())),
             "unit": self.contender.kind.unit,
             "trust": self.contender.kind.trust,
             "observer": self.contender.kind.observer,

@@ -2,7 +2,10 @@
 
 from sordino.mechanisms import (
     a_dpfl,
+    auto,
+    banded,
     component_adaptive,
+    distributed_gaussian,
     dp_fedavg,
     dp_fedavg_adaptive,
     dp_sgd,
@@ -12,6 +15,7 @@ from sordino.mechanisms import (
     fedavg,
     geometric,
     laplace,
+    local_dp_sgd,
 )
 from sordino.mechanisms.registry import MECHANISMS
 
@@ -21,12 +25,16 @@ for _mechanism in (
     laplace,
     dp_fedavg,
     dp_fedavg_adaptive,
+    banded,
     dp_sgd,
+    local_dp_sgd,
+    distributed_gaussian,
     component_adaptive,
     dropout_robust,
     a_dpfl,
     fed_cad,
     geometric,
+    auto,
 ):
     MECHANISMS.register(_mechanism.SPEC)
 

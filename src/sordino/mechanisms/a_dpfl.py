@@ -21,6 +21,11 @@ nothing.
 Where the paper leaves a choice open: the score's formula is in `opening/wasserstein.py`; how often noise is adjusted,
 and the calibration of the first noise for so many decays, are options below. Batch and sampling rate are the same for
 everybody, from the declared mean number of records (`public.records` over `public.population`).
+
+**Without its ideas** (certified). `schedule = "constant"` or `"geometric"` looks at no accuracy: noise is fixed
+beforehand, nothing is counted, and the accountant prices the schedule (with the histograms) instead of a filter.
+`"geometric"` ends where the expected decays would. `selection = "uniform"` without `refuse_below` asks for no
+histograms either, and cohorts are the recipe's; with constant noise that is `local_dp_sgd`.
 """
 
 from __future__ import annotations
@@ -32,6 +37,7 @@ import numpy as np
 from pydantic import Field
 
 from sordino.account.accountants.target import PrivacyTarget
+from sordino.adapt.geometric import Geometric
 from sordino.adapt.plateau import Plateau
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.vouched import AsTrained, NoisedSteps
@@ -40,7 +46,8 @@ from sordino.errors import RecipeError
 from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.decay import Decay, side_noise
 from sordino.mechanisms.facts import PublicFacts
-from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
+from sordino.mechanisms.local_dp_sgd import batches
+from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options, Variant
 from sordino.opening.histograms import LabelHistograms
 from sordino.opening.wasserstein import Metric
 from sordino.perturb.steps import RIGHT, Count, StepNoise
@@ -69,6 +76,9 @@ class ADpfl(Options):
     validation: Literal["auto", "public", "clients"] = Field(
         "auto", description="where accuracy is measured: public split, or clients' own records (noisy, charged)"
     )
+    schedule: Literal["plateau", "constant", "geometric"] = Field(
+        "plateau", description="noise falls on a plateau, or not at all, or evenly by as much (certified)"
+    )
     factor: float = Field(0.7, gt=0, lt=1, description="k: noise is multiplied by it on a plateau")
     threshold: float = Field(0.005, description="α: accuracy that rises by no more than this is a plateau")
     adjust_every: int = Field(4, ge=1, description="rounds between two looks at the accuracy")
@@ -90,11 +100,13 @@ class ADpfl(Options):
 def compose(options: ADpfl, facts: PublicFacts) -> Mechanism:
     """Returns the composition."""
     _require(options, facts)
+    if options.mode == "certified" and options.schedule != "plateau":
+        return _scheduled(options, facts)
     faithful, count = options.mode == "faithful", _count(options, facts)
     records = facts.mean_records
-    rate = options.sampling_rate or min(1.0, (facts.train.batch_size or records) / records)
-    steps = facts.train.steps or (facts.train.epochs or 1) * math.ceil(1 / rate)
-    histogram = None if faithful else options.histogram_noise or side_noise(facts.target, SIDE_SHARE)
+    rate, steps = batches(options.sampling_rate, facts)
+    ranked = faithful or _ranks(options)
+    histogram = None if faithful or not ranked else _histogram_noise(options, facts)
     decay = Decay(facts.rounds, rate, steps, options.factor, options.expected_decays, histogram, count)
     multiplier = options.noise_multiplier or (
         _printed_scale(facts.target) if faithful else decay.least_noise(facts.target)
@@ -105,7 +117,7 @@ def compose(options: ADpfl, facts: PublicFacts) -> Mechanism:
         mode=options.mode,
         unit="record",
         trust="local",
-        selector=Nearest(max(1, round(facts.expected)), options.refuse_below, options.selection),
+        selector=_selector(options, facts) if ranked else facts.selector,
         local=PrivateSteps(None, steps, None, "noise_then_clip", every)
         if faithful
         else PrivateSteps(rate, steps, rate * records, "clip_then_noise", every),
@@ -115,11 +127,49 @@ def compose(options: ADpfl, facts: PublicFacts) -> Mechanism:
         ),
         aggregator=PlainSum(None),
         adapter=Plateau(options.clip_norm, multiplier, options.factor, options.threshold, options.adjust_every, side),
-        opening=LabelHistograms(facts.classes, histogram, options.metric),
+        opening=LabelHistograms(facts.classes, histogram, options.metric) if ranked else None,
         claim=_claim(multiplier) if faithful else None,
         adaptive=not faithful,
         planned=decay.plan(multiplier),
     )
+
+
+def _scheduled(options: ADpfl, facts: PublicFacts) -> Mechanism:
+    """Returns the composition whose noise is fixed beforehand, round by round."""
+    ranked, records = _ranks(options), facts.mean_records
+    rate, steps = batches(options.sampling_rate, facts)
+    histogram = _histogram_noise(options, facts) if ranked else None
+    falls = options.expected_decays if options.schedule == "geometric" else 0
+    theta = options.factor ** (2 * falls / max(1, facts.rounds - 1))
+    decay = Decay(facts.rounds, rate, steps, options.factor, 0, histogram, None)
+    most = facts.rounds if ranked else min(facts.participations, facts.rounds)  # who is typical is asked every time
+    first = options.noise_multiplier or decay.least_scheduled(facts.target, theta, most)
+    return Mechanism(
+        name=options.name,
+        mode=options.mode,
+        unit="record",
+        trust="local",
+        selector=_selector(options, facts) if ranked else facts.selector,
+        local=PrivateSteps(rate, steps, rate * records),
+        bounder=NoisedSteps(),
+        perturber=StepNoise(rate, steps, facts.train.learning_rate / (rate * records)),
+        aggregator=PlainSum(None),
+        adapter=Geometric(options.clip_norm, first, theta, facts.rounds),
+        opening=LabelHistograms(facts.classes, histogram, options.metric) if ranked else None,
+    )
+
+
+def _ranks(options: ADpfl) -> bool:
+    """Returns whether anything depends on label histograms."""
+    return options.selection != "uniform" or options.refuse_below > 0
+
+
+def _selector(options: ADpfl, facts: PublicFacts) -> Nearest:
+    return Nearest(max(1, round(facts.expected)), options.refuse_below, options.selection)
+
+
+def _histogram_noise(options: ADpfl, facts: PublicFacts) -> float:
+    return options.histogram_noise or side_noise(facts.target, SIDE_SHARE)
 
 
 def _require(options: ADpfl, facts: PublicFacts) -> None:
@@ -204,4 +254,9 @@ SPEC = MechanismSpec(
         ),
     ),
     charts=(selection,),
+    variants=(
+        Variant("uniform", ("mechanism.selection=uniform",), "cohorts drawn alike, no histograms"),
+        Variant("constant", ("mechanism.schedule=constant",), "noise stays as it is, no accuracy is looked at"),
+        Variant("geometric", ("mechanism.schedule=geometric",), "noise falls evenly, no accuracy is looked at"),
+    ),
 )

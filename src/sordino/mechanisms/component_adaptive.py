@@ -37,7 +37,7 @@ from sordino.charts import Axis, Boxes, Chart, RunNumbers, first_five, five_numb
 from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.noise import noise_for
-from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
+from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options, Variant
 from sordino.perturb.scaled import Scaled
 from sordino.perturb.weighted import WeightedGaussian
 from sordino.train.local import LocalSteps
@@ -74,7 +74,15 @@ def compose(options: ComponentAdaptive, facts: PublicFacts) -> Mechanism:
 
 
 def _certified(options: ComponentAdaptive, facts: PublicFacts) -> Mechanism:
-    noise = noise_for(options.trust, "client", options.clip_norm, facts, facts.expected, options.adjacency)
+    noise = noise_for(
+        options.trust,
+        "client",
+        options.clip_norm,
+        facts,
+        facts.expected,
+        options.adjacency,
+        noise=options.noise_multiplier,
+    )
     return Mechanism(
         name=options.name,
         mode=options.mode,
@@ -188,5 +196,9 @@ SPEC = MechanismSpec(
     charts=(
         component_scales,
         truncation,
+    ),
+    variants=(
+        Variant("distributed", ("mechanism.trust=distributed",), "noise is shared out, and the server sees sums"),
+        Variant("central", ("mechanism.trust=central",), "a trusted server adds the noise"),
     ),
 )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
 
+from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.account.accountants.exact import separation_for
 from sordino.account.accountants.filter import filter_for
 from sordino.account.accountants.target import PrivacyTarget
+from sordino.adapt.geometric import relative
 from sordino.errors import RecipeError
 from sordino.events import ComposedDpEvent, DpEvent, GaussianDpEvent, SelfComposedDpEvent
 from sordino.perturb.steps import Count, step_event
@@ -58,6 +61,20 @@ class Decay:
         while self._excess(root, target) > 0:
             root += 1e-9
         return math.exp(root)
+
+    def least_scheduled(self, target: PrivacyTarget, theta: float, most: int) -> float:
+        """Returns the least first multiplier of a schedule θ^((m−1)/2) that is fixed beforehand, histogram included.
+
+        A client takes part in `most` rounds at most: the dearest of them are priced.
+        """
+        opening = {} if self.histogram is None else {GaussianDpEvent(self.histogram): 1}
+
+        def history(first: float) -> dict[DpEvent, int]:
+            levels = sorted(first * relative(theta, m) for m in range(1, self.rounds + 1))[:most]
+            return {**opening, **Counter(step_event(z, self.sampling_rate, self.steps) for z in levels)}
+
+        epsilon = target.limit("mechanism.noise_multiplier")
+        return noise_multiplier_for(epsilon, target.delta, history, target.accountant)
 
     def _excess(self, log_noise: float, target: PrivacyTarget) -> float:
         planned = self.plan(math.exp(log_noise))

@@ -32,6 +32,7 @@ has; the sum is divided by a public constant; the noise multiplier is relative t
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -47,7 +48,7 @@ from sordino.events import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
 from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.noise import noise_for
-from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
+from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options, Variant
 from sordino.perturb.printed import Form, PrintedShares
 from sordino.train.local import LocalSteps
 
@@ -67,6 +68,11 @@ class DropoutRobust(Options):
         le=1,
         description="public guess of the mean weight: the sum is divided by it times the cohort (certified)",
     )
+    correction: Literal["thin", "keep", "discard"] = Field(
+        "thin",
+        description="when clients vanish: thin the noise to the target, keep the worst case's, or discard the round "
+        "(certified)",
+    )
     form: Form = Field(
         "extended", description="Algorithm 2 (`plain`), 3 (`extended`), or noise that is left as it is (faithful)"
     )
@@ -81,7 +87,12 @@ def compose(options: DropoutRobust, facts: PublicFacts) -> Mechanism:
 
 
 def _certified(options: DropoutRobust, facts: PublicFacts) -> Mechanism:
-    noise = noise_for("distributed", "client", options.clip_norm, facts, facts.expected * options.mean_weight)
+    # shares for a cohort that nobody leaves: with one client fewer a round has too little noise, and is aborted
+    facts = replace(facts, tolerance=0.0) if options.correction == "discard" else facts
+    weight, thin = facts.expected * options.mean_weight, options.correction == "thin"
+    noise = noise_for(
+        "distributed", "client", options.clip_norm, facts, weight, noise=options.noise_multiplier, thin=thin
+    )
     return Mechanism(
         name=options.name,
         mode=options.mode,
@@ -174,6 +185,7 @@ SPEC = MechanismSpec(
     "noise shares that stay exact whoever drops out",
     paper="Baek et al. (2021), Enhancing Differential Privacy for Federated Learning at Scale",
     flaw=FLAW,
+    prepares=True,
     audit=(
         AuditCase(settings=("aggregate.kind=plain", "aggregate.tolerance=0.5")),
         AuditCase(
@@ -205,5 +217,9 @@ SPEC = MechanismSpec(
             adjacency="replace",
             trials=20_000_000,
         ),
+    ),
+    variants=(
+        Variant("unthinned", ("mechanism.correction=keep",), "noise for the fewest survivors stays, whoever survived"),
+        Variant("discarded", ("mechanism.correction=discard",), "a round that loses a client is thrown away"),
     ),
 )

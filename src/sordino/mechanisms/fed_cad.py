@@ -34,7 +34,7 @@ from sordino.charts import Axis, Chart, RunNumbers, Series
 from sordino.events import DpEvent, GaussianDpEvent, PoissonSampledDpEvent, describe
 from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.facts import PublicFacts
-from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
+from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options, Variant
 from sordino.perturb.correlated import CorrelatedNoise
 from sordino.train.local import LocalSteps
 
@@ -161,4 +161,5 @@ SPEC = MechanismSpec(
         ),
     ),
     charts=(differences,),
+    variants=(Variant("fresh", ("mechanism.difference=1",), "no memory: fresh noise in every round"),),
 )

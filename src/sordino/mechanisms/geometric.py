@@ -31,6 +31,7 @@ from pydantic import Field
 
 from sordino.account.accountants.published import yuan_sum
 from sordino.account.plan.convergence import ConvergenceBound
+from sordino.adapt.contraction import Contraction, best_theta
 from sordino.adapt.geometric import Geometric, relative
 from sordino.adapt.printed_schedule import PrintedSchedule
 from sordino.aggregate.plain import PlainSum
@@ -42,12 +43,13 @@ from sordino.mechanisms.convergence import ConvergenceOptions
 from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.noise import noise_for
 from sordino.mechanisms.schedule import SchedulePlan
-from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
+from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options, Variant
 from sordino.perturb.weighted import WeightedGaussian
 from sordino.train.local import ExampleGradients, LocalSteps
 from sordino.types import Trust, Unit
 
 PRIVATE_WEIGHTS = "clients are weighted by how many records they hold, which public.sizes does not declare public"
+PRINTED_THETA = 1.05
 UNFILTERED = "noise is lowered under way by what was released, and no privacy filter holds the sum"
 
 
@@ -60,7 +62,12 @@ class GeometricNoise(Options):
     adjacency: Literal["zero_out", "replace"] = Field(
         "zero_out", description="what a message hides: what it says, or any change (`replace`)"
     )
-    theta: float = Field(1.05, gt=0, description="θ: ratio of noise variances from one round to the next")
+    theta: float | None = Field(
+        None,
+        gt=0,
+        description="θ: ratio of noise variances from one round to the next (default: from how much the server's "
+        "weight decay and momentum forget, which is 1 for neither; 1.05 as printed)",
+    )
     refine: bool = Field(False, description="shorten the schedule when the loss on public data stops falling")
     shrink: float = Field(0.8, gt=0, lt=1, description="α_d: rounds are cut to this share at each refinement")
     convergence: ConvergenceOptions | None = Field(
@@ -76,12 +83,21 @@ def compose(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
 
 
 def _certified(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
-    record = options.unit == "record"
+    record, theta = options.unit == "record", theta_of(options, facts)
     share = facts.mean_records if record else 1.0
-    noise = noise_for(options.trust, options.unit, options.clip_norm, facts, facts.expected * share, options.adjacency)
+    highest = max(1.0, relative(theta, facts.rounds))
+    noise = noise_for(
+        options.trust,
+        options.unit,
+        options.clip_norm,
+        facts,
+        facts.expected * share,
+        options.adjacency,
+        noise=options.noise_multiplier and options.noise_multiplier * highest,
+    )
 
     def planned(length: int) -> SchedulePlan:
-        shape = [relative(options.theta, m) for m in range(1, length + 1)]
+        shape = [relative(theta, m) for m in range(1, length + 1)]
         releases = tuple(facts.releases(noise.perturber, options.clip_norm, length))
         return SchedulePlan(facts.target, releases, shape, options.noise_multiplier)
 
@@ -103,7 +119,7 @@ def _certified(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
         adapter=Geometric(
             options.clip_norm,
             plan.filtered() if options.refine else plan.priced(),
-            options.theta,
+            theta,
             rounds,
             options.shrink,
             plan.refit() if options.refine else None,
@@ -115,8 +131,8 @@ def _certified(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
 
 def _faithful(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
     printed, clip_norm = _printed(options, facts), options.clip_norm
-    rounds = planned_rounds(options, facts, lambda m: printed.sigma(yuan_sum(options.theta, m)) ** 2)
-    level = options.noise_multiplier or printed.sigma(yuan_sum(options.theta, rounds)) / clip_norm
+    rounds = planned_rounds(options, facts, lambda m: printed.sigma(yuan_sum(theta_of(options, facts), m)) ** 2)
+    level = options.noise_multiplier or printed.sigma(yuan_sum(theta_of(options, facts), rounds)) / clip_norm
     refit = printed if options.refine else None
     return Mechanism(
         name=options.name,
@@ -128,13 +144,25 @@ def _faithful(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
         bounder=WeightBall(),
         perturber=WeightedGaussian(_unproved(options, facts), options.adjacency),
         aggregator=PlainSum(denominator=None),
-        adapter=Geometric(clip_norm, level, options.theta, rounds, options.shrink, refit),
+        adapter=Geometric(clip_norm, level, theta_of(options, facts), rounds, options.shrink, refit),
         claim=Claim(
             "Eq. (8) solved for ε: (Δs/σ)·√(2q·S·ln(1/δ)), for the whole schedule, whoever took part",
             lambda times, delta: printed.claimed(level, rounds, delta),
         ),
         after_step=ClipWeights(clip_norm),
     )
+
+
+def theta_of(options: GeometricNoise, facts: PublicFacts) -> float:
+    """Returns θ: as set, or the one that suits how much the recipe forgets (certified), or the paper's (faithful)."""
+    if options.theta is not None:
+        return options.theta
+    return PRINTED_THETA if options.mode == "faithful" else best_theta(contraction_of(facts), facts.rounds)
+
+
+def contraction_of(facts: PublicFacts) -> Contraction:
+    """Returns what the recipe forgets in a round: the server's weight decay and momentum."""
+    return Contraction(facts.server_weight_decay, facts.server_momentum)
 
 
 def _unproved(options: GeometricNoise, facts: PublicFacts) -> str | None:
@@ -152,7 +180,7 @@ def planned_rounds(options: GeometricNoise, facts: PublicFacts, energy: Callable
         facts.rounds * (facts.train.steps or 1),
         max(2, facts.population),
         facts.expected,
-        options.theta,
+        theta_of(options, facts),
         facts.train.learning_rate,
     )
     return bound.best(facts.rounds, energy).aggregations
@@ -161,7 +189,7 @@ def planned_rounds(options: GeometricNoise, facts: PublicFacts, energy: Callable
 def _printed(options: GeometricNoise, facts: PublicFacts) -> PrintedSchedule:
     epsilon = facts.target.limit("mechanism.mode to certified: Eq. (8) computes the noise from it")
     records, rate = facts.least_records, min(1.0, facts.expected / facts.population)
-    return PrintedSchedule(options.theta, options.clip_norm, records, rate, epsilon, facts.target.delta)
+    return PrintedSchedule(theta_of(options, facts), options.clip_norm, records, rate, epsilon, facts.target.delta)
 
 
 FLAW = (
@@ -195,5 +223,15 @@ SPEC = MechanismSpec(
             records=600,
             trials=1_000_000,
         ),
+    ),
+    variants=(
+        Variant("constant", ("mechanism.theta=1",), "the same noise in every round"),
+        Variant("distributed", ("mechanism.trust=distributed",), "noise is shared out, and the server sees sums"),
+        Variant(
+            "record",
+            ("mechanism.unit=record", "mechanism.trust=distributed"),
+            "each record is hidden, noise is shared out",
+        ),
+        Variant("central", ("mechanism.trust=central",), "a trusted server adds the noise"),
     ),
 )

@@ -44,6 +44,19 @@ class AuditCase:
 
 
 @dataclass(frozen=True)
+class Variant:
+    """A mechanism without one of its ideas, or in another class: who it has to beat, or where else it competes.
+
+    `sordino compare` calls it `MECHANISM-label`; settings are `section.field=value`, on top of everybody's recipe.
+    """
+
+    label: str
+    settings: tuple[str, ...]
+    about: str
+    """What is left out or changed, in a few words."""
+
+
+@dataclass(frozen=True)
 class MechanismSpec:
     """A mechanism of the registry: all that the rest of the package needs to know about it."""
 
@@ -57,8 +70,12 @@ class MechanismSpec:
     flaw: str = ""
     """Why an attack on the published form succeeds, in a few sentences that a reader can follow."""
     audit: tuple[AuditCase, ...] = (AuditCase(),)
+    prepares: bool = False
+    """Whether its noise is calibrated by `facts.calibrate`, which leaves room for sums before the first round."""
     charts: tuple[ChartMaker, ...] = ()
     """Charts of its own for the report, each made from a run's numbers."""
+    variants: tuple[Variant, ...] = ()
+    """Forms of it that every comparison has beside it (certified)."""
 
     @property
     def name(self) -> str:

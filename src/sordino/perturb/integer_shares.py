@@ -71,6 +71,8 @@ class IntegerShares(Perturber):
     sampling_rate: float = 1.0
     corrupt: float = 0.0
     """Share of a cohort that may work with the server: its noise is not counted on."""
+    thin: bool = True
+    """Whether shares are thinned; else the worst case's noise stays, whoever survived: more, at the same price."""
 
     @property
     def arithmetic(self) -> str:
@@ -96,7 +98,7 @@ class IntegerShares(Perturber):
         values -= noise[:, 1]
         stated = self._stated(shares.share_variance(), bounded.norm, clients)
         message = Shielded(bounded.clients, torch.from_numpy(values), bounded.weights, stated, bounded.sensitivity)
-        if not clients or self.tolerance == 0:
+        if not clients or self.tolerance == 0 or not self.thin:
             return Sent(message)
         return Sent(message, Kept(bounded.clients, torch.from_numpy(noise), bounded.weights, bounded.norm))
 

@@ -53,6 +53,8 @@ class GaussianShares(Perturber):
     tolerance: float = 0.0
     sampling_rate: float = 1.0
     """Probability that a record is in a round's batch, where rows are sums over secret batches (record unit)."""
+    thin: bool = True
+    """Whether shares are thinned; else the worst case's noise stays, whoever survived: more, at the same price."""
 
     def refuses(self, bound: Sensitivity | None) -> str | None:
         return needs(2, bound, "Gaussian noise")
@@ -67,7 +69,8 @@ class GaussianShares(Perturber):
         noise.mul_(share * bounded.norm)
         stated = torch.full((len(bounded.clients),), share**2, dtype=torch.float64)
         message = Shielded(bounded.clients, bounded.rows + noise, bounded.weights, stated, bounded.sensitivity)
-        kept = Kept(bounded.clients, noise, bounded.weights, bounded.norm) if self.tolerance > 0 else None
+        keeps = self.thin and self.tolerance > 0
+        kept = Kept(bounded.clients, noise, bounded.weights, bounded.norm) if keeps else None
         return Sent(message, kept)
 
     def reveal(self, kept: Kept, survivors: Survivors, turn: Turn) -> Revealed | None:

@@ -50,6 +50,8 @@ class ClientStore:
 
     def read(self, clients: IntArray) -> tuple[Tensor, BoolArray]:
         """Returns the committed rows `[clients, width]` (zeros where there is none) and which exist."""
+        if not self.slots:
+            return torch.zeros(len(clients), self.width), np.zeros(len(clients), bool)
         known = np.fromiter((int(c) in self.slots for c in clients), bool, len(clients))
         rows = np.zeros((len(clients), self.width), np.float32)
         places = np.flatnonzero(known)

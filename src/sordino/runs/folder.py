@@ -2,17 +2,19 @@
 
     public/   (0755, files 0644)  model.safetensors  certificate.json  metrics.jsonl  recipe.toml  heads.jsonl
     private/  (0700, files 0600)  ledger.db  recipe.toml  run.json  checkpoint.safetensors  metrics.jsonl
-                                  certificate.json  clients.f32  notes.npz
+                                  latest.checkpoint  certificate.json  clients.f32  notes.npz
 
 What is public was released or was fixed beforehand, and is covered by the certificate; everything else is private:
 seed, cohorts, exact losses on private records, clip fractions, costs by client, timings, clients' rows.
-Every file is replaced whole (written aside, synced, renamed), so a crash leaves the old one or the new one. Files are
+Every file is replaced whole (written aside, synced, renamed), so a crash leaves the old one or the new one; only the
+latest checkpoint of a run that repeats to the bit is synced once a second instead of once a round. Files are
 made with their permissions, never opened up or closed afterwards; a stricter umask makes them stricter.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import io
 import json
 import math
@@ -32,11 +34,14 @@ from sordino.account.certificate.document import CertificateDocument
 from sordino.errors import RecipeError
 from sordino.files import PRIVATE, PUBLIC, make_folder, opener, replace_file, writing
 from sordino.layout import Layout
+from sordino.opening.feature_map import FeatureMap
 from sordino.recipe import Recipe
 from sordino.runs.client_store import ClientStore
 from sordino.runs.public import public_recipe
 from sordino.server.side import Position
 from sordino.terms import Knobs
+
+_DIGEST = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,8 +154,13 @@ class RunFolder:
                 ) from None
             yield
 
-    def save(self, checkpoint: Checkpoint, store: ClientStore) -> None:
-        """Writes a checkpoint durably; the store's pending rows become the clients' rows with it."""
+    def save(self, checkpoint: Checkpoint, store: ClientStore, *, durable: bool = True) -> None:
+        """Writes a checkpoint; the store's pending rows become the clients' rows with it.
+
+        One that is not `durable` is written beside the last one that is, with a digest: a process that is killed leaves
+        it whole, and if power is lost while it is written, the durable one counts.
+        """
+        durable = durable or store.width > 0  # slots of clients' rows are given away again: no checkpoint is older
         slots = store.commit()
         here = checkpoint.here
         tensors = {"weights": here.weights}
@@ -161,14 +171,32 @@ class RunFolder:
         about = {"round": here.round_, "public": dict(here.public), "stopped": checkpoint.stopped}
         about |= {"why": checkpoint.why, "width": store.width, "head": checkpoint.head}
         data = save({k: v.contiguous() for k, v in tensors.items()}, {"about": json.dumps(about)})
-        replace_file(self.private / "checkpoint.safetensors", data, PRIVATE)
+        if durable:
+            replace_file(self._checkpoint, data, PRIVATE)
+            self._latest.unlink(missing_ok=True)
+        else:
+            replace_file(self._latest, _digest(data) + data, PRIVATE, durable=False)
+
+    @property
+    def _checkpoint(self) -> Path:
+        return self.private / "checkpoint.safetensors"
+
+    @property
+    def _latest(self) -> Path:
+        return self.private / "latest.checkpoint"
+
+    def _saved(self) -> bytes | None:
+        """Returns the last checkpoint that is whole, None when there is none."""
+        latest = self._latest.read_bytes() if self._latest.exists() else b""
+        if latest and latest[:_DIGEST] == _digest(latest[_DIGEST:]):
+            return latest[_DIGEST:]
+        return self._checkpoint.read_bytes() if self._checkpoint.exists() else None
 
     def load(self, store: ClientStore) -> Checkpoint | None:
         """Returns the last checkpoint, and brings the store back to it; None when the run has not got that far."""
-        path = self.private / "checkpoint.safetensors"
-        if not path.exists():
+        data = self._saved()
+        if data is None:
             return None
-        data = path.read_bytes()
         # copies, since views into a file's bytes are not aligned and matrix products round differently there
         tensors = {name: tensor.clone() for name, tensor in load(data).items()}
         about = _about(data)
@@ -179,12 +207,13 @@ class RunFolder:
 
     def head(self) -> str:
         """Returns the ledger's head that the run knows: the last checkpoint's, or the one that it began with."""
-        path = self.private / "checkpoint.safetensors"
-        return str(_about(path.read_bytes())["head"] if path.exists() else self.facts()["head"])
+        data = self._saved()
+        return str(self.facts()["head"] if data is None else _about(data)["head"])
 
-    def save_model(self, layout: Layout, weights: Tensor) -> None:
-        """Writes the global model, one tensor a component."""
+    def save_model(self, layout: Layout, weights: Tensor, lens: FeatureMap | None = None) -> None:
+        """Writes the global model, one tensor a component, and the map that features go through before it, if any."""
         tensors = {name: tensor.clone() for name, tensor in layout.unflatten(weights).items()}
+        tensors |= {} if lens is None else {f"opening/{name}": told.clone() for name, told in lens.named_buffers()}
         replace_file(self.model_file, save(tensors), PUBLIC)
 
     def save_certificate(self, certificate: Certificate, document: CertificateDocument) -> None:
@@ -251,6 +280,10 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             raise damaged(path, len(lines) + 1)
         lines.append(told | ({"loss": math.nan} if told.get("diverged") else {}))
     return lines
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_DIGEST).digest()
 
 
 def _about(checkpoint: bytes) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class ServerSide:
         round_ = here.round_ + 1
         charges = self.mechanism.quote(here.knobs, round_)
         eligible = self.charging.eligible(round_, charges, present)
-        turn = Turn(Terms(round_, here.weights, here.knobs), self.randomness)
+        turn = Turn(Terms(round_, here.weights, here.knobs), self.randomness, here.state)
         cohort = self.mechanism.selector.select(turn, eligible.allowed)
         return Asked(turn.but(cohort=cohort), charges, eligible, cohort[~eligible.allowed[cohort]])
 
@@ -96,6 +96,6 @@ class ServerSide:
 
     def adapt(self, asked: Asked, here: Position, released: Released) -> Position:
         """Applies the release to the model and chooses the next round's knobs; scores are for the caller to renew."""
-        weights, state = self.step.apply(here.weights, released.mean, here.state)
+        weights, state = self.step.apply(here.weights, released.mean, here.state, asked.turn.round_)
         knobs = self.mechanism.adapter.adapt(asked.turn.but(weights=weights), released, here.public)
-        return Position(asked.turn.round_, weights, knobs, state, here.public)
+        return Position(asked.turn.round_, weights, knobs, {**state, **released.memory}, here.public)

@@ -8,12 +8,13 @@ import numpy as np
 from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_accounting.rdp import RdpAccountant
 
-from sordino.account.accountants import dominate, renyi
+from sordino.account.accountants import dominate, renyi, selection
 from sordino.account.accountants import exact as gaussian
 from sordino.account.accountants.history import History, flatten
 from sordino.account.accountants.parameters import require_cohort, require_discrete, require_positive, require_skellam
 from sordino.errors import UnknownEvent
 from sordino.events import (
+    BestOfMany,
     CorrelatedGaussian,
     DiscreteGaussian,
     DpEvent,
@@ -144,6 +145,13 @@ def _without_replacement(cohort: int, population: int, noise_multiplier: float, 
     accountant = RdpAccountant(list(orders), NeighboringRelation.REPLACE_ONE)
     accountant.compose(SampledWithoutReplacementDpEvent(population, cohort, inner))
     return np.asarray(accountant.rdp, dtype=np.float64)
+
+
+@event_cost.register
+def _(event: BestOfMany, orders: FloatArray, adjacency: Adjacency) -> FloatArray:
+    trial, grid = flatten(event.event), renyi.MODERN_ORDERS
+    costs = divergence(trial, orders, adjacency), divergence(trial, grid, adjacency)
+    return selection.divergence(orders, costs[0], grid, costs[1], event.shape, event.stop)
 
 
 def _inner(event: PoissonSampledDpEvent | SampledWithoutReplacementDpEvent) -> History:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,7 @@ def costs_of(charges: Sequence[Charge], delta: float) -> list[float | None]:
     return [_cost_of(charge, delta) for charge in charges]
 
 
+@lru_cache(1024)
 def _cost_of(charge: Charge, delta: float) -> float | None:
     accountant = "rdp" if separation(flatten(charge.event)) is None else "exact"
     cost = epsilon(charge.event, delta, accountant, charge.guarantee.adjacency)

@@ -1,0 +1,1 @@
+"""Choosing settings honestly: on data that stand in for the private ones, or on these, charged."""
