@@ -12,7 +12,6 @@ from oracles import assert_normal
 from played import bounded_of, cast, first_turn, play, summed_of
 from sordino.account.accountants.accountant import epsilon
 from sordino.errors import ProtocolError
-from sordino.events import GaussianDpEvent
 from sordino.mechanisms import MECHANISMS
 from sordino.perturb.steps import step_event
 from sordino.select.fixed import Everyone
@@ -92,7 +91,9 @@ def test_schedules_that_look_at_nothing_pay_for_nothing_else() -> None:
     )
     first, last = (falling.adapter.planned(m).noise_multiplier for m in (1, 5))
     assert last / first == pytest.approx(0.7**2, rel=1e-6), "it ends where two decays would"
-    events = [GaussianDpEvent(falling.adapter.planned(m).noise_multiplier) for m in range(1, 6)]
+    steps = falling.perturber
+    levels = [falling.adapter.planned(m).noise_multiplier for m in range(1, 6)]
+    events = [step_event(z, steps.sampling_rate, steps.steps) for z in levels]
     assert 4 - 1e-4 < epsilon(dict.fromkeys(events, 1), 1e-5) <= 4
     assert last < constant.adapter.start().noise_multiplier < first
     ranked = cast(*settings, "mechanism.schedule=constant").mechanism
