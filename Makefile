@@ -3,17 +3,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test mutants lint bench bench-ledger bench-secagg clean
+.PHONY: setup demo federation test mutants checker lint bench bench-ledger bench-secagg clean
 
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,flower]'
 	touch $@
 
 demo: setup
 	$(BIN)/sordino run
+
+federation: setup
+	$(BIN)/sordino federation demo
 
 lint: setup
 	$(BIN)/ruff format --check .
@@ -26,6 +29,9 @@ test: setup lint
 
 mutants: setup
 	$(BIN)/python -m tests.mutants
+
+checker: setup
+	$(BIN)/python -m tests.aggregate.secure.checker --write docs/secure-aggregation.md
 
 bench: setup
 	$(BIN)/python benchmarks/train.py

@@ -11,7 +11,9 @@
     ├── BudgetExceeded     a release would cost more than is left
     ├── LedgerError        the books cannot be opened, written or trusted
     │   └── LedgerTampered a row was edited, removed or moved
-    └── ProtocolError      a message of the secure sum was refused, or too few clients are left
+    ├── ProtocolError      a message of the secure sum was refused, or too few clients are left
+    └── FederationError    a folder, key, registry, policy or process of a federation is not what it must be
+        └── NodeRefused    a node will not take part: its own policy, registry or ledger says no
 
 The command line prints the message (one sentence that names the field and the remedy) and exits with code 2.
 """
@@ -69,3 +71,11 @@ class LedgerTampered(LedgerError):
 
 class ProtocolError(SordinoError):
     """A message of the secure aggregation protocol was refused, or too few clients are left."""
+
+
+class FederationError(SordinoError):
+    """A folder, key, registry, policy or process of a federation is not what it must be."""
+
+
+class NodeRefused(FederationError):
+    """A node does not take part: what was asked of it is outside its own policy, registry or budget."""

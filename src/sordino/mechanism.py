@@ -139,6 +139,30 @@ class Opening(Protocol):
         """Server: returns further knobs, post-processed from what everybody told."""
 
 
+class OpeningStatistic(Local, Protocol):
+    """Client and server: what each client adds to a sum before the first round, and what follows from the sum."""
+
+    @property
+    def width(self) -> int:
+        """Length of the vectors that are summed."""
+
+    def conclude(self, mean: Tensor) -> Mapping[str, Tensor]:
+        """Server: returns further knobs, post-processed from the released mean."""
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """A charged sum of vectors before the first round: a round of its own, with the mechanism's trust and unit.
+
+    Preparations are played in order, each on records as the knobs of those before it show them; their prices are inside
+    the budget that the rounds' noise is calibrated for.
+    """
+
+    statistic: OpeningStatistic
+    mechanism: Mechanism
+    """How the sum is made; its `local` is the statistic."""
+
+
 @dataclass(frozen=True)
 class Claim:
     """The ε that a paper's own formula gives, for as many participations as the worst client had."""
@@ -168,6 +192,8 @@ class Mechanism:
     aggregator: Aggregator
     adapter: Adapter
     opening: Opening | None = None
+    preparation: tuple[Preparation, ...] = ()
+    """Charged sums before the first round, in the order in which they are made."""
     claim: Claim | None = None
     adaptive: bool = False
     """Whether noise or sampling of a round is chosen from earlier releases: then a privacy filter admits them."""

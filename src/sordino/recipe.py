@@ -99,6 +99,9 @@ class PublicSection(Section):
     ranges: dict[str, tuple[float, float]] | None = Field(
         None, description="lowest and highest value of features by name (`*`: all others), scaled to -1 … 1 by them"
     )
+    shape: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(
+        None, min_length=1, description="shape of one record, as the model sees it (needed across machines)"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -108,7 +111,7 @@ class PublicSection(Section):
     @property
     def counts(self) -> PublicCounts:
         """The declaration, as the data's own type."""
-        return PublicCounts(**self.model_dump())
+        return PublicCounts(**self.model_dump(exclude={"shape"}))
 
 
 class PartitionSection(Section):
@@ -136,6 +139,7 @@ class ModelSection(Section):
     hidden: tuple[int, ...] = Field((32,), description="widths of hidden layers (mlp)")
     activation: Literal["relu", "tanh", "linear"] = Field("relu", description="activation of hidden layers (mlp)")
     loss: Literal["auto", "cross_entropy", "hinge", "mse"] = Field("auto", description="per-example loss")
+    bias: bool = Field(True, description="whether layers add a constant (false: better for features of norm 1)")
 
 
 class TrainSection(Section):
@@ -165,8 +169,41 @@ class ServerSection(Section):
     """What the server does with a released mean."""
 
     learning_rate: float | None = Field(None, gt=0, description="server step size (default: the mechanism's)")
+    path: Annotated[float, Field(gt=0)] | Literal["auto"] | None = Field(
+        None,
+        description="learning_rate × clip_norm × rounds, in place of learning_rate; `auto`: for records of norm 1",
+    )
     momentum: float = Field(0.0, ge=0, lt=1, description="server momentum")
     weight_decay: float = Field(0.0, ge=0, lt=1, description="share of the model that a round takes away")
+    average: float = Field(
+        0.0, ge=0, lt=1, description="share of the rounds, the last ones, whose models are averaged (0: the last model)"
+    )
+
+    @model_validator(mode="after")
+    def _one_step(self) -> ServerSection:
+        if self.learning_rate is not None and self.path is not None:
+            raise ValueError("learning_rate and path exclude each other: set one of them")
+        return self
+
+
+class OpeningSection(Section):
+    """What is released once, before the first round, to show the features in a better light; charged."""
+
+    feature_mean: float = Field(
+        0.0, ge=0, lt=1, description="share of the budget's μ for the mean feature row, to be subtracted (0: none)"
+    )
+    channel_moment: float = Field(
+        0.0, ge=0, lt=1, description="share of the budget's μ for the channels' second moment, to whiten by (0: none)"
+    )
+    ridge: float = Field(
+        0.2, gt=0, description="share of the mean eigenvalue that is added to the moment: more where noise is large"
+    )
+
+    @model_validator(mode="after")
+    def _room(self) -> OpeningSection:
+        if self.feature_mean**2 + self.channel_moment**2 >= 1:
+            raise ValueError("feature_mean and channel_moment leave nothing for training: lower them, e.g. to 0.1, 0.2")
+        return self
 
 
 class SelectSection(Section):
@@ -213,6 +250,19 @@ class AggregateSection(Section):
     )
     corrupt: float = Field(
         0.0, ge=0, lt=0.5, description="share of a cohort that may work with the server: not counted on (secure)"
+    )
+    shards: int = Field(
+        1,
+        ge=1,
+        le=1000,
+        description="number of secure sums that a cohort is dealt out to, each with the whole noise, so that one bad "
+        "client spoils one of them (1: a single sum, which one client can move anywhere)",
+    )
+    combine: Literal["trimmed_mean", "median"] = Field(
+        "trimmed_mean", description="how the shards' sums are combined, coordinate by coordinate (shards)"
+    )
+    trim: int = Field(
+        1, ge=1, description="how many of the largest and of the smallest values a trimmed mean leaves out (shards)"
     )
     rounding: float = Field(
         0.01, gt=0, le=1, description="share by which rounding to integers may raise the sensitivity (secure)"
@@ -295,6 +345,7 @@ class Recipe(Section):
     model: ModelSection = Field(default_factory=ModelSection)
     train: TrainSection = Field(default_factory=TrainSection)
     server: ServerSection = Field(default_factory=ServerSection)
+    opening: OpeningSection = Field(default_factory=OpeningSection)
     select: SelectSection = Field(default_factory=SelectSection)
     dropout: DropoutSection = Field(default_factory=DropoutSection)
     aggregate: AggregateSection = Field(default_factory=AggregateSection)

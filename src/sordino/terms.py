@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sordino.random.streams import Randomness
-from sordino.types import IntArray
+from sordino.types import BoolArray, IntArray, whole_part
 
 
 def scalar(value: float) -> Tensor:
@@ -140,3 +140,53 @@ class Vanished:
     def silent(self) -> IntArray:
         """Those whose message never left them: they are not counted, and pay nothing."""
         return np.union1d(self.train, self.upload)
+
+
+@dataclass(frozen=True, eq=False)
+class CohortShard:
+    """One part of a cohort that is summed by itself: its own terms, and how bad it may be."""
+
+    terms: Terms
+    corrupt: float
+    """Share of it that may work with the server: all who may, in case they are all here."""
+    summed: bool
+    """Whether it is large enough to be summed; whoever is in a smaller one sends in vain."""
+
+    def of(self, clients: IntArray) -> BoolArray:
+        """Returns which of these clients are in it."""
+        return np.isin(clients, self.terms.cohort)
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """How a cohort is dealt out to shards, by a public rule that every client can follow.
+
+    **Formal guarantees**: a client's shard follows from its id and the round alone. So one client more or less changes
+    one shard and no other, and leaves everybody else where they are: what is true of one sum is true of all shards'
+    sums together (they concern disjoint clients).
+    **Edge cases**: shards differ in size; one of fewer than `least` clients, or in which too few could answer if all
+    who are corrupt sat there, is not summed.
+    """
+
+    count: int
+    tolerance: float
+    corrupt: float
+    least: int = 5
+
+    def deal(self, clients: IntArray, round_: int) -> IntArray:
+        """Returns every client's shard: SplitMix64 of its id and the round."""
+        mixed = np.asarray(clients).astype(np.uint64) * np.uint64(0xD1342543DE82EF95) + np.uint64(round_)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+        return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(self.count)).astype(np.int64)
+
+    def shards(self, terms: Terms) -> list[CohortShard]:
+        """Returns the shards of a cohort."""
+        dealt, bad = self.deal(terms.cohort, terms.round_), whole_part(self.corrupt, len(terms.cohort))
+        found = []
+        for number in range(self.count):
+            cohort = terms.cohort[dealt == number]
+            size, gone = len(cohort), whole_part(self.tolerance, len(cohort))
+            summed = size >= self.least and (size + bad) // 2 < size - gone
+            found.append(CohortShard(replace(terms, cohort=cohort), bad / size if summed else 0.0, summed))
+        return found

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from account.schema import complaints
 from sordino.account.accountants.accountant import price
 from sordino.account.accountants.exact import epsilon_of
 from sordino.account.accountants.filter import GaussianFilter
@@ -114,9 +115,22 @@ class TestWhatItSays:
         assert f"{outsider.epsilon:.5g}" in markdown(document)
         told = entry(document)["deployment"]
         assert told["privacy_loss"]["privacy_parameters"] == {"epsilon": outsider.epsilon, "delta": 1e-5}
-        assert {"product", "dp_flavor", "privacy_loss", "model", "accounting", "implementation"} <= set(told)
         yaml = pytest.importorskip("yaml")
-        assert yaml.safe_load(registry(document))["deployment"]["privacy_loss"]["privacy_unit"] == "client"
+        assert yaml.safe_load(registry(document)) == json.loads(json.dumps(entry(document)))
+
+    @pytest.mark.parametrize("trust", ["distributed", "local", "central"])
+    @pytest.mark.parametrize("proved", [True, False])
+    def test_registry_entries_follow_the_registrys_schema(self, ledger, trust, proved):
+        if not proved:
+            nothing = (Charge(SERVER, Unbounded("nothing was bounded")), Charge(OUTSIDER, Unbounded("nothing")))
+            ledger.settle(ledger.reserve("run", 9, np.array([3]), nothing), nothing)
+        told = entry(made(ledger, trust))
+        assert list(complaints(told)) == []
+        assert told["deployment"]["dp_variant"]["variant_name"] == ("Approximate DP" if proved else "Custom")
+        assert list(complaints(told | {"surprise": "1"})) == [": surprise is not foreseen"]
+        assert list(complaints(told | {"tier": 0})) == ["/tier: 0 is none of [1, 2, 3]"]
+        told["deployment"]["basic"]["publication_date"] = "1/1/2026"
+        assert list(complaints(told)) == ["/deployment/basic/publication_date: '1/1/2026' is no date"]
 
 
 class TestWhatItKeepsBack:

@@ -50,4 +50,38 @@ def test_impossible_rows_and_adjacencies_are_refused():
     with pytest.raises(RecipeError, match="add_remove"):
         dither.event(1.0, "replace")
     with pytest.raises(RecipeError, match="64"):
-        Dither.fine(10**6, 1.0, 10**15).modulus_bits(10, 1.0)
+        Dither.fine(10**6, 1.0, 10**16).modulus_bits(10, 1.0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2000, 20_000), st.floats(0.01, 0.2), st.integers(0, 2**31), st.booleans())
+def test_wide_rows_move_by_at_most_the_likely_bound_which_is_far_below_the_certain_one(width, inflation, seed, even):
+    """The certain bound is L + √d; rounding at random adds d/4 to the square, and the likely bound says so."""
+    generator, dither = np.random.default_rng(seed), Dither.fine(width, 1.0, 10, inflation)
+    event, length = dither.event(1.0), dither.scale
+    assert event.l2_sensitivity <= length * (1 + inflation) * (1 + 1e-9)
+    assert event.l2_sensitivity < length + np.sqrt(width)
+    record = np.full(width, 1.0) if even else generator.normal(size=width)
+    record /= np.linalg.norm(record)
+    row = generator.normal(size=width)
+    gaps = [
+        dither.round_row(row + record, np.random.default_rng(s)) - dither.round_row(row, np.random.default_rng(s))
+        for s in range(seed, seed + 3)
+    ]
+    longest = max(float(np.linalg.norm(gap.astype(float))) for gap in gaps)
+    assert length * 0.9 < longest <= event.l2_sensitivity
+
+
+def test_the_likely_bound_holds_where_rounding_adds_most():
+    """Entries that lie half-way between integers add 1/4 each: the mean of the squared gap is L² + d/4."""
+    width = 4096
+    dither = Dither(width, 1.0, 0.5 * np.sqrt(width), 10)  # a record of equal entries is worth 1/2 in each of them
+    record, row = np.full(width, 1 / np.sqrt(width)), np.zeros(width)
+    squares = []
+    for seed in range(200):
+        gap = dither.round_row(row + record, np.random.default_rng(seed)) - dither.round_row(
+            row, np.random.default_rng(seed)
+        )
+        squares.append(float((gap**2).sum()))
+    assert np.mean(squares) == pytest.approx(dither.scale**2 + width / 4, rel=0.01)
+    assert max(squares) <= dither.event(1.0).l2_sensitivity ** 2

@@ -67,6 +67,8 @@ BUGS: tuple[Bug, ...] = (
         parts.VarianceForStddev,
         ("mechanism.clip_norm=0.1",),
     ),
+    Bug("noise in single precision", "fed_ldp", "perturber", parts.FloatNoise),
+    Bug("server's noise in single precision", "dp_fedavg", "perturber", parts.FloatNoiseOfTheServer),
     Bug("noise reused across rounds", "fed_ldp", "perturber", parts.SameNoiseEveryRound, TWO_ROUNDS),
     Bug("seed collision between clients", "fed_ldp", "perturber", parts.NeighboursShareASeed),
     Bug("one draw for all coordinates", "fed_ldp", "perturber", parts.OneDrawForAllCoordinates),
@@ -81,6 +83,24 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug("a forgotten participation", "fed_ldp", "perturber", parts.ForgottenParticipation, TWO_ROUNDS),
     Bug("L2 clip under Laplace noise", "laplace", "bounder", parts.ClipsInTheWrongNorm),
+    Bug("clip skipped for one tensor, rows said to be sums", "fed_ldp", "bounder", parts.FirstTensorOnlyAsSums),
+    Bug("every tensor clipped by itself, rows said to be sums", "fed_ldp", "bounder", parts.TensorByTensorAsSums),
+    Bug("rows that are not finite, said to be sums", "fed_ldp", "bounder", parts.InfinityAsSums),
+    Bug(
+        "updates not kept near the last one, said to be sums",
+        "fed_cad",
+        "bounder",
+        parts.ForgetsToStayNearAsSums,
+        ("mechanism.difference=0.2", "run.rounds=3"),
+        20_000,
+    ),
+    Bug(
+        "clipped before it was scaled, rows said to be sums",
+        "component_adaptive",
+        "bounder",
+        parts.ClipsBeforeItScalesAsSums,
+        ("run.rounds=2", "mechanism.floor=0.01", "mechanism.decay=0", "budget.epsilon=50"),
+    ),
     Bug(
         "sampling amplification credited to the server",
         "fed_ldp",
@@ -136,6 +156,38 @@ BUGS: tuple[Bug, ...] = (
         2000,
     ),
     Bug(
+        "integer shares drawn as if nobody vanished",
+        "dropout_robust",
+        "perturber",
+        parts.IntegerSharesForEverybody,
+        ("aggregate.kind=secure", "aggregate.tolerance=0.4"),
+        12_000,
+    ),
+    Bug(
+        "integer shares divided by the cohort twice",
+        "dropout_robust",
+        "perturber",
+        parts.IntegerSharesDividedTwice,
+        ("aggregate.kind=secure",),
+        2000,
+    ),
+    Bug(
+        "integer noise reused across rounds",
+        "dropout_robust",
+        "perturber",
+        parts.SameIntegersEveryRound,
+        ("aggregate.kind=secure", *TWO_ROUNDS),
+        2000,
+    ),
+    Bug(
+        "integer thinning by a fixed part",
+        "dropout_robust",
+        "perturber",
+        parts.ThinsByAFixedPart,
+        ("aggregate.kind=secure", "aggregate.tolerance=0.4"),
+        2000,
+    ),
+    Bug(
         "batch credited as sampled, coin forgotten",
         "dp_sgd",
         "local",
@@ -166,4 +218,5 @@ CUT: tuple[Bug, ...] = (
         (*TWO_ROUNDS, "mechanism.floor=0.01", "mechanism.decay=0", "budget.epsilon=50"),
     ),
 )
-"""Bugs of bounders that leak nothing: noise on a grid shortens rows that are longer than their stated norm."""
+"""Bugs of bounders that leak nothing: noise on a grid shortens rows that are longer than their stated norm. Where rows
+are said to be sums, which nobody can shorten, the same bugs are among `BUGS`."""

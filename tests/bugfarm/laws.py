@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,16 +16,19 @@ import pytest
 
 import played
 from bugfarm.parts import short_key
+from sordino import files
+from sordino.account.certificate.certificate import certify
 from sordino.account.ledger.ledger import Ledger
 from sordino.aggregate.integers import word
 from sordino.aggregate.secure import session
 from sordino.aggregate.secure.graph import choose
 from sordino.aggregate.secure.masks import Mask
-from sordino.errors import SordinoError
+from sordino.errors import BudgetExceeded, SordinoError
 from sordino.random import streams as randomness
 from sordino.random.streams import Streams
+from sordino.runs import run
 from sordino.runs.folder import RunFolder
-from sordino.server.charging import Charging
+from sordino.server.charging import Charging, Eligible
 
 Patch = pytest.MonkeyPatch
 
@@ -96,6 +102,46 @@ def rounds_and_ledger_agree() -> bool:
             return int(ledger.participations.sum()) == sum(line["survivors"] for line in metrics)
 
 
+def nobody_pays_more_than_the_budget() -> bool:
+    """Several runs on one ledger, whose opening releases ask the budget like every other."""
+    with tempfile.TemporaryDirectory() as aside, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        settings = ("mechanism.name=a_dpfl", "run.rounds=1", "budget.epsilon=2", f"ledger.path={aside}/ledger.db")
+        for number in range(5):
+            with suppress(BudgetExceeded):
+                played.play(Path(aside) / f"run-{number}", *settings)
+        with Ledger.open(Path(aside) / "ledger.db", write=False) as ledger:
+            told = [entry.epsilon for entry in certify(ledger, 1e-5).entries if entry.unit == "record"]
+    return all(epsilon is not None and epsilon <= 2 * (1 + 1e-6) for epsilon in told)
+
+
+def names_of_new_folders_are_synced() -> bool:
+    """A power cut after the first release must not lose the folder that holds the ledger."""
+    synced, system = set[str](), os.fsync
+
+    def fsync(handle: int) -> None:
+        synced.add(os.path.realpath(f"/proc/self/fd/{handle}"))
+        system(handle)
+
+    with tempfile.TemporaryDirectory() as aside, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        folder = RunFolder(Path(aside).resolve() / "runs" / "one")
+        folder.prepare()
+        made = (folder.path.parent, folder.path, folder.public, folder.private)
+        return all(str(path.parent) in synced for path in made)
+
+
+def _opens_without_asking(patch: Patch) -> None:
+    everybody = Eligible(np.ones(24, bool), np.empty(0, np.int64))
+    real = Charging.eligible
+    patch.setattr(Charging, "eligible", lambda self, at, *rest: everybody if at == 0 else real(self, at, *rest))
+    patch.setattr(run, "refuse_if_spent", lambda context: None)
+
+
+def _forgets_to_sync(patch: Patch) -> None:
+    patch.setattr(files, "sync_folder", lambda path: None)
+
+
 def _same_sign(patch: Patch) -> None:
     real = session.pair_mask
     for module in ("session", "client", "recovery"):
@@ -120,6 +166,18 @@ LAWS: tuple[Law, ...] = (
     Law("MasksOfTheSameSign", "masks that cancel wrongly", _same_sign, secure_sum_is_the_plain_sum),
     Law("NoMasks", "masks that are all zero", _no_masks, masked_vectors_are_unlike_their_vectors),
     Law("ShortSeeds", "streams from 16-bit seeds", _short_seeds, streams_of_clients_differ),
+    Law(
+        "OpensWithoutAsking",
+        "an opening release that does not ask the budget (L2)",
+        _opens_without_asking,
+        nobody_pays_more_than_the_budget,
+    ),
+    Law(
+        "ForgetsToSync",
+        "a run folder whose name is not durable (L7)",
+        _forgets_to_sync,
+        names_of_new_folders_are_synced,
+    ),
     Law("DropsASender", "a sender that the books forget", _drops_a_sender, rounds_and_ledger_agree),
 )
 """Every bug that a law finds."""

@@ -47,6 +47,21 @@ class HalfNoise(LocalGaussian):
         return _noised(bounded, noise * _stddev(turn) * 0.5, turn.knobs.noise_multiplier)
 
 
+class FloatNoise(LocalGaussian):
+    """Right in every moment, and added in single precision: the low bits of the sum tell what was added."""
+
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
+        noise = turn.randomness.normals("shield", turn.round_, bounded.clients, bounded.rows.shape[1])
+        return _noised(bounded, noise * _stddev(turn), turn.knobs.noise_multiplier)
+
+
+class FloatNoiseOfTheServer(CentralGaussian):
+    def release(self, summed: Summed, turn: Turn) -> Released:
+        noise = turn.randomness.normals("release", turn.round_, SERVER_ID, len(summed.total))[0]
+        mean = (summed.total.float() + noise * _stddev(turn)) / summed.weight
+        return Released(mean, _stddev(turn) / summed.weight, self.price(turn.knobs, turn.round_))
+
+
 class VarianceForStddev(LocalGaussian):
     def shield(self, bounded: Bounded, turn: Turn) -> Sent:
         noise = turn.randomness.normals("shield", turn.round_, bounded.clients, bounded.rows.shape[1])
@@ -129,6 +144,27 @@ class ClipsInTheWrongNorm(Clip):
         return replace(Clip(order=2).bound(update, turn), sensitivity=self.sensitivity(turn.knobs))
 
 
+def _as_sums(bounded: Bounded) -> Bounded:
+    """Returns rows that are said to be sums, one unit of which keeps the bound: nobody measures or shortens those."""
+    assert bounded.sensitivity is not None
+    return replace(bounded, sensitivity=replace(bounded.sensitivity, rowwise=False))
+
+
+class FirstTensorOnlyAsSums(ClipsTheFirstTensorOnly):
+    def bound(self, update: Update, turn: Turn) -> Bounded:
+        return _as_sums(super().bound(update, turn))
+
+
+class TensorByTensorAsSums(ClipsTensorByTensor):
+    def bound(self, update: Update, turn: Turn) -> Bounded:
+        return _as_sums(super().bound(update, turn))
+
+
+class InfinityAsSums(LetsInfinityThrough):
+    def bound(self, update: Update, turn: Turn) -> Bounded:
+        return _as_sums(super().bound(update, turn))
+
+
 class TrustsTheClaimedSize(WeightedClip):
     def bound(self, update: Update, turn: Turn) -> Bounded:
         rows, clipped = clip_rows(update.rows, turn.knobs.clip_norm)
@@ -146,6 +182,16 @@ class ClipsBeforeItScales(ScaledClip):
         rows, clipped = clip_rows(update.rows, turn.knobs.clip_norm)
         scaled = rows / turn.knobs["scales"]
         return Bounded(update.clients, scaled, torch.ones(len(rows)), clipped, self.sensitivity(turn.knobs))
+
+
+class ForgetsToStayNearAsSums(ForgetsToStayNear):
+    def bound(self, update: Update, turn: Turn) -> Bounded:
+        return _as_sums(super().bound(update, turn))
+
+
+class ClipsBeforeItScalesAsSums(ClipsBeforeItScales):
+    def bound(self, update: Update, turn: Turn) -> Bounded:
+        return _as_sums(super().bound(update, turn))
 
 
 class FreshNoiseTooSmall(CorrelatedNoise):
@@ -231,6 +277,41 @@ class IntegerNoiseInFloatUnits(IntegerShares):
     def _shares(self, terms: Terms, norm: float) -> SkellamShares:
         right = super()._shares(terms, norm)
         return replace(right, variance=right.variance / self.rounding.scale)
+
+
+class IntegerSharesForEverybody(IntegerShares):
+    """Draws integer shares as if nobody could vanish, and reveals nothing."""
+
+    def _shares(self, terms: Terms, norm: float) -> SkellamShares:
+        return replace(super()._shares(terms, norm), smallest_cohort=len(terms.cohort))
+
+    def reveal(self, kept: Kept, survivors: Survivors, turn: Turn) -> Revealed | None:
+        return None
+
+
+class IntegerSharesDividedTwice(IntegerShares):
+    def _shares(self, terms: Terms, norm: float) -> SkellamShares:
+        right = super()._shares(terms, norm)
+        return replace(right, variance=right.variance / right.smallest_cohort)
+
+
+class SameIntegersEveryRound(IntegerShares):
+    def shield(self, bounded: Bounded, turn: Turn) -> Sent:
+        return super().shield(bounded, turn.but(round_=0))
+
+
+class ThinsByAFixedPart(IntegerShares):
+    """Reveals a fixed part of each count in place of a random one: what stays can be computed from it."""
+
+    def reveal(self, kept: Kept, survivors: Survivors, turn: Turn) -> Revealed | None:
+        shown = super().reveal(kept, survivors, turn)
+        if shown is None:
+            return None
+        shares = self._shares(turn.terms, kept.norm)
+        stays = float(shares.share_variance(len(survivors.clients)) / shares.share_variance())
+        counts = kept.noise.numpy()
+        gone = counts - np.floor(counts * stays).astype(np.int64)
+        return replace(shown, rows=torch.from_numpy(gone[:, 0] - gone[:, 1]))
 
 
 class AmplifiesAgainstTheServer(Poisson):

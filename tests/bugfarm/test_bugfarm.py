@@ -27,6 +27,7 @@ from sordino.terms import Terms, Turn
 from sordino.train.trainer import Trainer
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # of what a bug lets through
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_an_audit_finds_the_bug_and_not_the_clean_code(bug: Bug) -> None:
     clean, planted = (audit(s, bug.promise(s), bug.trials, seed=1, workers=1) for s in (bug.clean(), bug.planted()))
@@ -60,7 +61,11 @@ def test_noise_hides_what_a_bounder_lets_through(bug: Bug) -> None:
     assert audit(planted, bug.promise(planted), bug.trials, seed=1, workers=1).verdict == "consistent", bug.story
 
 
-UNBOUNDED = [bug for bug in (*BUGS, *CUT) if bug.part == "bounder" and bug.broken is not parts.ForgetsToStayNear]
+UNBOUNDED = [
+    bug
+    for bug in (*BUGS, *CUT)
+    if bug.part == "bounder" and "sums" not in bug.story and bug.broken is not parts.ForgetsToStayNear
+]
 
 
 @pytest.mark.parametrize("bug", UNBOUNDED, ids=lambda bug: bug.name)

@@ -44,8 +44,10 @@ WORLDS = (
     ("aggregate.kind=plain",),
     ("select.kind=fixed", "select.size=4"),
     ("select.kind=poisson", "select.rate=0.6"),
+    ("opening.feature_mean=0.1", "opening.channel_moment=0.2"),
+    ("opening.feature_mean=0.1", "opening.channel_moment=0.2", "aggregate.kind=plain"),
 )
-"""What a recipe can ask for around a mechanism: who sums, and who is asked."""
+"""What a recipe can ask for around a mechanism: who sums, who is asked, and what is released beforehand."""
 
 
 def people() -> Federation:
@@ -78,7 +80,12 @@ def settings_of(spec: MechanismSpec) -> Iterator[tuple[str, ...]]:
     for case in spec.audit:
         yield tuple(setting for setting in case.settings if setting.startswith("mechanism."))
     # numbers that turn something on; a mechanism that has no such option refuses it
-    yield from (("mechanism.obsolete=0.4",), ("mechanism.unit=record", "mechanism.trust=distributed"))
+    yield from (
+        ("mechanism.obsolete=0.4",),
+        ("mechanism.unit=record", "mechanism.trust=distributed"),
+        ("mechanism.quantile=0.4", "mechanism.trust=central"),
+        ("mechanism.quantile=0.4", "mechanism.trust=central", "mechanism.sampling_rate=0.5"),
+    )
 
 
 @cache
@@ -93,10 +100,18 @@ def contexts(composed: str) -> Mapping[str, RunContext]:
                 context = assemble(Recipe.load(None, settings), federation=federation)
             except RecipeError:
                 continue  # a combination that is refused with a sentence: the mechanism's own suite tests it
-            if (parts := repr([part for _, part in parts_of(context.mechanism)])) not in seen:
-                seen.add(parts)
-                found[" ".join([*own, *world])] = context
+            for place, played in ((" ".join([*own, *world]), context), *preparations(context, [*own, *world])):
+                if (parts := repr([part for _, part in parts_of(played.mechanism)])) not in seen:
+                    seen.add(parts)
+                    found[place] = played
     return found
+
+
+def preparations(context: RunContext, settings: list[str]) -> Iterator[tuple[str, RunContext]]:
+    """Yields the sums that a mechanism releases before its first round, each as a mechanism of its own."""
+    for one in context.mechanism.preparation:
+        weights = torch.zeros(one.statistic.width)
+        yield " ".join([*settings, one.mechanism.name]), replace(context, mechanism=one.mechanism, weights=weights)
 
 
 def parts_of(mechanism: Mechanism) -> Iterator[tuple[str, Any]]:
@@ -146,6 +161,11 @@ class Stage:
     @property
     def mechanism(self) -> Mechanism:
         return self.context.mechanism
+
+    @property
+    def preparation(self) -> bool:
+        """Whether it is a sum that is released before the first round."""
+        return hasattr(self.mechanism.local, "conclude")
 
     @property
     def draws(self) -> Randomness:

@@ -52,6 +52,7 @@ def public_parts() -> Iterator[type]:
     for name in names:
         for _, kind in inspect.getmembers(importlib.import_module(name), inspect.isclass):
             here = kind.__module__ == name and not kind.__name__.startswith("_")
+            here = here and not issubclass(kind, torch.nn.Module)  # its `train` sets a mode
             if here and not getattr(kind, "_is_protocol", False) and any(duty <= set(dir(kind)) for duty in DUTIES):
                 yield kind
 
@@ -60,7 +61,8 @@ def test_no_part_escapes_this_suite() -> None:
     collected = {type(part) for kind in KINDS for part, _ in distinct(kind).values()}
     public = set(public_parts())
     assert len(public) > 30
-    assert {kind.__qualname__ for kind in public - collected} == set()
+    # shards need more clients than there are here: `tests/aggregate/test_sharded.py` plays them
+    assert {kind.__qualname__ for kind in public - collected} == {"ShardedShares", "ShardedSum"}
 
 
 def test_parts_are_frozen_records() -> None:
@@ -275,18 +277,19 @@ def test_what_is_charged_is_what_was_quoted_and_depends_on_public_knobs_alone(co
 def test_shapes_and_types_are_what_the_next_stage_expects(composed: str) -> None:
     for stage in stages(composed):
         width = len(stage.context.weights)
-        assert stage.update.rows.dtype == torch.float32 and stage.update.rows.shape[1] == width
+        assert stage.update.rows.dtype in (torch.float32, torch.float64) and stage.update.rows.shape[1] == width
         bounded, message = stage.bounded, stage.sent.message
-        assert bounded.rows.shape == stage.update.rows.shape and bounded.rows.dtype == torch.float32
+        assert bounded.rows.shape == stage.update.rows.shape and bounded.rows.dtype == stage.update.rows.dtype
         assert bounded.weights.shape == bounded.clipped.shape == (CLIENTS,) and bounded.clipped.dtype == torch.bool
-        assert message.rows.shape == bounded.rows.shape and message.rows.dtype in (torch.float32, torch.int64)
+        assert message.rows.shape == bounded.rows.shape and message.rows.dtype in (bounded.rows.dtype, torch.int64)
         assert message.weights.shape == message.squared_multipliers.shape == (CLIENTS,)
         assert message.squared_multipliers.dtype == torch.float64
         assert message.sensitivity in (None, bounded.sensitivity)
         assert np.array_equal(message.clients, np.arange(CLIENTS))
         assert all(len(column) == CLIENTS for column in message.side.values())
         if stage.revealed is not None:
-            assert stage.revealed.rows.shape == message.rows.shape and stage.revealed.rows.dtype == message.rows.dtype
+            assert stage.revealed.rows.shape == message.rows.shape
+            assert stage.revealed.rows.dtype == message.rows.dtype or stage.preparation  # float shares are single
             assert stage.revealed.squared_multipliers.shape == (CLIENTS,)
         assert stage.summed.total.shape == (width,) and np.array_equal(stage.summed.survivors, np.arange(CLIENTS))
         assert math.isfinite(stage.summed.weight) and stage.summed.weight > 0

@@ -1,6 +1,7 @@
 """Fuzzes the decoders and both state machines of the secure sum with atheris (`pip install atheris`; not a test).
 
     python tests/fuzz/secure_messages.py -max_total_time=600
+    SORDINO_TAGGED=1 python tests/fuzz/secure_messages.py -max_total_time=600     (consents by tags)
 
 The first byte picks a target: a body's parser, or a server or client at one stage, for which the rest is given a valid
 header and, from a client, a valid signature, so that the fuzzer gets past both; it starts from honest messages. Only a
@@ -10,6 +11,7 @@ finished, and its sum checked.
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 from functools import partial
@@ -41,7 +43,8 @@ with atheris.instrument_imports(include=["sordino.aggregate"]):
     )
     from sordino.errors import ProtocolError
 
-TERMS = SumTerms(1, (1, 2, 3), 5, 20, threshold=2, smallest_cohort=2, reveals=True)
+TAGGED = bool(os.environ.get("SORDINO_TAGGED"))
+TERMS = SumTerms(1, (1, 2, 3), 5, 20, threshold=2, smallest_cohort=2, reveals=True, tagged=TAGGED)
 POLICY = SumPolicy(2, 2)
 IDS = [1, 2, 3]
 IDENTITIES = {client: Identity() for client in IDS}

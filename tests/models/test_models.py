@@ -257,3 +257,13 @@ def test_checking_leaves_no_trace() -> None:
     assert torch.equal(torch.random.get_rng_state(), before) and not model.training
     assert all(torch.equal(a, b) for a, b in zip(weights, model.parameters(), strict=True))
     assert all(p.grad is None for p in model.parameters())
+
+
+@pytest.mark.parametrize("name", ["linear", "svm", "mlp", "cnn_tfp"])
+def test_layers_without_bias_have_fewer_weights_and_the_same_start(name: str) -> None:
+    plain, bare = build(name, IMAGES, 7, seed=1), build(name, IMAGES, 7, seed=1, bias=False)
+    check(bare, IMAGES)
+    assert not any("bias" in label for label, _ in bare.named_parameters())
+    weights = {label: value for label, value in plain.named_parameters() if "bias" not in label}
+    assert count(bare) == sum(value.numel() for value in weights.values()) < count(plain)
+    assert all(torch.equal(weights[label], value) for label, value in bare.named_parameters())

@@ -1,5 +1,7 @@
 """The printed calibration: it gives the noise that it says, and tells the server about it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -148,3 +150,19 @@ def test_weights_come_from_records_up_to_the_limit(make_turn):
     np.testing.assert_allclose(bounded.rows.norm(dim=1), CLIP * bounded.weights, rtol=1e-5)
     assert (bounded.rows.norm(dim=1) <= CLIP).all()
     assert WeightedClip().bound(update, make_turn(clip_norm=CLIP)).weights.tolist() == [1] * 5
+
+
+@pytest.mark.parametrize("form", ["plain", "uncalibrated", "extended"])
+def test_a_sum_is_settled_at_the_noise_that_it_says_it_holds(form, make_turn):
+    """What is there costs what was quoted; a client that states half of its shares makes the release dearer."""
+    part = PrintedShares(form, WEIGHTS, 2.0, 0.5)
+    turn = make_turn(1, width=10, cohort=6, clip_norm=CLIP, noise_multiplier=Z)
+    whole = Round(make_turn, form).summed
+    quoted = part.price(turn.knobs)
+    assert part.release(whole, turn).prices == quoted
+    planned = {"extended": 1.0}.get(form, 0.5)
+    lacking = replace(whole, squared_multiplier=(2 * Z) ** 2 * planned / 4)
+    for (_, found), (_, asked) in zip(part.release(lacking, turn).prices[:2], quoted[:2], strict=True):
+        assert found.noise_multiplier == pytest.approx(asked.noise_multiplier / 2)
+    silent = replace(whole, squared_multiplier=0.0)
+    assert part.release(silent, turn).prices[0][1].noise_multiplier == 0.0

@@ -8,6 +8,7 @@ from torch.nn import functional
 from sordino.errors import RecipeError
 from sordino.models.losses import cross_entropy, hinge, mse
 from sordino.train import engine as engines
+from sordino.train.gradients import MARGIN
 from sordino.train.layers.known import known_layers
 from sordino.train.layers.linear import Linear
 from sordino.train.layers.plain import Relu
@@ -57,7 +58,8 @@ def example_gradients(model, loss, row, x, y):
 
 
 def clip(vectors, bound):
-    return vectors * (bound / vectors.norm(dim=-1, keepdim=True)).clamp(max=1)
+    vectors = vectors.double()
+    return vectors * (bound * (1 - MARGIN) / vectors.norm(dim=-1, keepdim=True)).clamp(max=1)
 
 
 @pytest.mark.parametrize("name, engine", ENGINES)
@@ -92,7 +94,7 @@ def test_clipped_example_gradients_against_micro_batches(name, engine, shared):
         rows[:1] if shared else rows, x, y, mask, bound
     )
     torch.testing.assert_close(norms, torch.stack(each).norm(dim=2), rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(sums, torch.stack([clip(e, bound).sum(0) for e in each]), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(sums.double(), torch.stack([clip(e, bound).sum(0) for e in each]), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("examples", [1, 4, 40])

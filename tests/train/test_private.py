@@ -8,6 +8,7 @@ from oracles import assert_normal
 from sordino.models.losses import cross_entropy
 from sordino.random.streams import Streams
 from sordino.train import LocalTraining, Trainer
+from sordino.train.gradients import MARGIN
 from train.cohorts import clients, cohort, gradient, mlp, weights
 
 SIZES = [7, 23, 12]
@@ -25,7 +26,7 @@ def steps(clip_norm=0.5, noise_multiplier=0.0, rate=None, steps=2, round_=1, set
 
 def clipped_mean(w, x, y, bound, divisor):
     each = torch.stack([gradient(mlp(), cross_entropy, w, x[j : j + 1], y[j : j + 1]) for j in range(len(x))])
-    return (each * (bound / each.norm(dim=1, keepdim=True)).clamp(max=1)).sum(0) / divisor
+    return (each * (bound * (1 - MARGIN) / each.norm(dim=1, keepdim=True)).clamp(max=1)).sum(0) / divisor
 
 
 @pytest.mark.parametrize("batch", [None, 10.0])

@@ -95,7 +95,7 @@ def test_a_regulariser_counts_in_single_and_in_private_steps():
     one = decayed.train(w, data, Streams(0), 1).rows - plain.train(w, data, Streams(0), 1).rows
     torch.testing.assert_close(one, expected, rtol=1e-3, atol=1e-6)
     sums = [trainer.clipped_sum(w, data, 1e9, Streams(0), 1)[0] for trainer in (decayed, plain)]
-    torch.testing.assert_close(sums[0] - sums[1], expected.sum(0), rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(sums[0] - sums[1], expected.sum(0).double(), rtol=1e-3, atol=1e-6)
     private = [t.private_steps(w, data, 1.0, 0.5, 0.5, 1, Streams(0), 1).rows for t in (decayed, plain)]
     torch.testing.assert_close(private[0] - private[1], expected, rtol=1e-3, atol=1e-6)
 

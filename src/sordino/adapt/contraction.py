@@ -29,7 +29,8 @@ class Contraction:
 
     **Edge cases**: a regulariser in *local* steps is not counted. What it takes away is part of an update that is
     clipped, and noise makes models that are far longer than a clip: measured, it forgets next to nothing, and a
-    schedule for it costs ten points (docs/mechanisms/geometric.md). Curvature of the loss is not public, nor counted.
+    schedule for it costs ten points (docs/mechanisms/geometric.md). Curvature of the loss is not public, and not
+    counted either.
     """
 
     decay: float = 0.0

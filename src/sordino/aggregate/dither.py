@@ -12,19 +12,34 @@ from sordino.errors import DataError, RecipeError
 from sordino.events import Skellam
 from sordino.types import Adjacency, FloatArray, IntArray
 
+_SLACK = math.sqrt(2 * 150 * math.log(10))
+"""√(2 ln(1/β)) for β = 10⁻¹⁵⁰, the chance with which the sensitivity may be larger than stated."""
+
+
+def _rest(width: int) -> float:
+    """Returns what d roundings add to the squared norm, and the slack on that."""
+    return width / 4 + _SLACK * math.sqrt(width) / 2
+
 
 @dataclass(frozen=True)
 class Dither:
     """Rounds v·scale up or down at random, entry by entry; a record of at most clip_norm then changes little more.
 
     **Formal guarantees**: let x and x + Δ be a client's row without and with a record, ‖Δ‖₂ ≤ clip_norm, and U the
-    dither: both are rounded to ⌊γx + U⌋ and ⌊γ(x + Δ) + U⌋ with γ = scale. Given U the entries differ by less than
-    γ|Δ_j| + 1, so L2 by at most γ·clip_norm + √d and L1 by at most √d·γ·clip_norm + d (and by the square of the former,
-    since |z| ≤ z² for integers). U is drawn apart from the data, and telling it to the observer as well can only help
-    him: the sensitivities hold for the release (quasi-convexity of the divergences). Rows themselves may be of any
-    norm.
+    dither, uniform and independent in every entry: both are rounded to ⌊γx + U⌋ and ⌊γ(x + Δ) + U⌋ with γ = scale.
+    Write D for the difference and L for γ·clip_norm. Two bounds on ‖D‖₂ hold, and the smaller one is used.
+    (1) Entries differ by less than γ|Δ_j| + 1, so ‖D‖₂ ≤ L + √d, always.
+    (2) D_j is ⌊γΔ_j⌋ or one more and has mean γΔ_j, since ⌊y + U⌋ has mean y; entries of U are independent, so D is
+    γΔ rounded at random, entry by entry. For such a vector ‖D‖₂² ≤ L² + d/4 + √(2 ln(1/β))·(L + √d/2), except with
+    probability β over U (the bound that `Grid` conditions on). β is 10⁻¹⁵⁰, as for the shifts that are forgotten
+    when integer noise is priced (docs/accounting.md): less than what rounding of the accountant leaves.
+    ‖D‖₁ is at most √d·‖D‖₂, and at most ‖D‖₂² since |z| ≤ z² for integers. U is drawn apart from the data, and telling
+    it to the observer as well can only help him: the sensitivities hold for the release (quasi-convexity of the
+    divergences). Rows themselves may be of any norm. That one record moves a row of floats, as it was computed, by at
+    most clip_norm is `train/gradients.py`'s promise, which leaves a margin for how sums are rounded.
     **Edge cases**: rows that are not finite are refused.
-    **Reference**: subtractive dithering as in Kairouz, Liu, Steinke (2021), section 4, without conditioning.
+    **Reference**: Kairouz, Liu, Steinke (2021), "The Distributed Discrete Gaussian Mechanism", section 4.1,
+    without conditioning.
     """
 
     width: int
@@ -36,15 +51,17 @@ class Dither:
     @classmethod
     def fine(cls, width: int, clip_norm: float, records: int, inflation: float = 0.01) -> Dither:
         """Returns the coarsest rounding that raises the L2 sensitivity by at most this share."""
-        return cls(width, clip_norm, math.sqrt(width) / (inflation * clip_norm), records)
+        certain, a = math.sqrt(width) / inflation, (1 + inflation) ** 2 - 1
+        likely = (_SLACK + math.sqrt(_SLACK**2 + 4 * a * _rest(width))) / (2 * a)  # the root of a·L² = slack·L + rest
+        return cls(width, clip_norm, min(certain, likely) / clip_norm, records)
 
     def event(self, variance: float, adjacency: Adjacency = "add_remove") -> Skellam:
         """Returns what the release of a sum with Skellam noise of this variance (in integers) does to one record."""
         if adjacency == "replace":
             raise RecipeError("records come and go one at a time in a secure sum: use adjacency add_remove")
         length, root = self.clip_norm * self.scale, math.sqrt(self.width)
-        l2 = length + root
-        return Skellam(variance, l2, min(root * length + self.width, l2**2))
+        l2 = min(length + root, math.sqrt(length**2 + _SLACK * length + _rest(self.width)))
+        return Skellam(variance, l2, min(root * l2, l2**2))
 
     def modulus_bits(self, cohort: int, variance: float, wrap: float = 2.0**-40) -> int:
         """Returns the fewest bits with which the sum cannot wrap, except with probability `wrap` (Bernstein)."""

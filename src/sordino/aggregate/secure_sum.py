@@ -12,6 +12,7 @@ from sordino.aggregate.integers import UIntArray, from_residues, reduce, to_resi
 from sordino.aggregate.plain import NO_NOISE, StatedNoise, require
 from sordino.aggregate.secure.errors import TooFewClients
 from sordino.aggregate.secure.graph import Topology, choose
+from sordino.aggregate.secure.robust import ONE_CLIENT_CAN_SPOIL
 from sordino.aggregate.secure.session import Dropouts, Fidelity, secure_sum
 from sordino.aggregate.secure.terms import SumMechanism
 from sordino.errors import SordinoError
@@ -56,13 +57,23 @@ class SecureSum:
     scale: float = 1.0
     """How many integers lie between 0 and 1: clients bind it, with clip norm and noise, into all their keys."""
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a certificate has to say of such sums."""
+        return (ONE_CLIENT_CAN_SPOIL,)
+
+    @property
+    def shards(self) -> int:
+        """Into how many sums a cohort is dealt out."""
+        return 1
+
     def start(self, terms: Terms, sensitivity: Sensitivity | None) -> SecureTotal:
         return SecureTotal(terms, self.modulus_bits(terms), sensitivity)
 
     def counted(self, terms: Terms, survivors: IntArray) -> IntArray:
         if not len(terms.cohort):
             return survivors
-        topology = self._topology(len(terms.cohort))
+        topology = self.topology(len(terms.cohort))
         return survivors[: max(0, len(survivors) - topology.margin)]
 
     def add(self, partial: SecureTotal, message: Shielded) -> SecureTotal:
@@ -85,7 +96,7 @@ class SecureSum:
         cohort = partial.terms.cohort
         survivors = np.setdiff1d(cohort, vanished.silent, assume_unique=True)
         require(len(survivors), len(cohort), self.tolerance)
-        if len(cohort) and len(survivors) < (needed := self._topology(len(cohort)).consents):
+        if len(cohort) and len(survivors) < (needed := self.topology(len(cohort)).consents):
             raise TooFewClients(
                 f"{len(survivors)} of {len(cohort)} clients are left and {needed} are needed: nothing is released; "
                 "ask more clients"
@@ -105,7 +116,7 @@ class SecureSum:
 
     def _add(self, partial: SecureTotal, vanished: Vanished) -> UIntArray:
         asked, gone = len(partial.terms.cohort), len(vanished.silent) + len(vanished.unmask)
-        majority = (asked + self._topology(asked).corrupt) // 2 + 1
+        majority = (asked + self.topology(asked).corrupt) // 2 + 1
         if asked - gone < majority:
             raise TooFewClients(
                 f"{asked - gone} of {asked} clients help to unmask and {majority} are needed: nothing is released; "
@@ -119,7 +130,7 @@ class SecureSum:
         return reduce(total, partial.bits)
 
     def _play(self, partial: SecureTotal, vanished: Vanished) -> UIntArray:
-        cohort, bits, topology = partial.terms.cohort, partial.bits, self._topology(len(partial.terms.cohort))
+        cohort, bits, topology = partial.terms.cohort, partial.bits, self.topology(len(partial.terms.cohort))
         vectors = np.zeros((len(cohort), len(partial.terms.weights)), word(bits))
         for clients, rows in partial.messages:
             vectors[np.searchsorted(cohort, clients)] = rows
@@ -143,7 +154,8 @@ class SecureSum:
             mechanism=self._mechanism(partial.terms, bits, topology).digest,
         ).total
 
-    def _topology(self, cohort: int) -> Topology:
+    def topology(self, cohort: int) -> Topology:
+        """Returns threshold, smallest cohort and graph of a cohort of this size."""
         return choose(cohort, dropout=self.tolerance, corrupt=self.corrupt)
 
     def _mechanism(self, terms: Terms, bits: int, topology: Topology) -> SumMechanism:

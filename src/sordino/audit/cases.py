@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import attrs
 
 from sordino.audit.finding import Finding
+from sordino.audit.run_game import GameWatcher
 from sordino.audit.scene import Scene, stage
 from sordino.audit.whitebox import audit, guarantees
 from sordino.events import Guarantee
@@ -35,13 +36,25 @@ class Case:
         """Returns the mechanism on its stage."""
         return stage(self.mechanism, self.how.mode, self.how.settings, self.how.clients, self.how.records)
 
-    def audits(self, trials: int | None = None, seed: int = 0, workers: int = 2) -> list[Finding]:
-        """Attacks every promise of the mechanism."""
+    def audits(
+        self,
+        trials: int | None = None,
+        seed: int = 0,
+        workers: int = 2,
+        told: GameWatcher = lambda done, of: None,
+    ) -> list[Finding]:
+        """Attacks every promise of the mechanism; `told` hears how far that is."""
         scene, printed = self.scene(), self.how.printed
         if printed is not None and scene.mechanism.claim is not None:
             claim = replace(scene.mechanism.claim, epsilon=lambda times, delta: printed)
             scene = replace(scene, mechanism=replace(scene.mechanism, claim=claim))
-        found = [audit(scene, g, trials or self.how.trials, seed, workers) for g in self._promises(scene)]
+        promises = self._promises(scene)
+
+        def share(place: int) -> GameWatcher:
+            return lambda done, of: told(place * of + done, len(promises) * of)
+
+        count = trials or self.how.trials
+        found = [audit(scene, g, count, seed, workers, share(place)) for place, g in enumerate(promises)]
         return [self._explained(finding) for finding in found]
 
     def _promises(self, scene: Scene) -> list[Guarantee]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from sordino.account.accountants.accountant import Curve
 from sordino.audit.counts import CONFIDENCE, Counts, epsilon_at_least, excess, gaussian_epsilon_at_least
 from sordino.audit.promise import AuditedPromise
 from sordino.mechanism import Mechanism
@@ -45,6 +47,8 @@ class Finding:
     settings: tuple[str, ...] = ()
     explanation: str = ""
     """Why the attack succeeds, where a published mechanism is known not to hold."""
+    game: str = ""
+    """The game of `audit.games` that was played; empty for the white-box game of a mechanism's release."""
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain JSON."""
@@ -64,10 +68,8 @@ class Evidence:
 
 def judge(mechanism: Mechanism, promise: AuditedPromise, rounds: int, found: Evidence, seconds: float) -> Finding:
     """Holds the evidence against what was promised."""
-    confidence = 1 - (1 - CONFIDENCE) / len(found.telling)
-    bound = max(epsilon_at_least(counts, promise.delta, confidence) for counts in found.telling)
-    curve = [(epsilon, promise.curve.delta(epsilon)) for epsilon in _EPSILONS]
-    broken = any(excess(counts, curve, ALARM) > 0 for counts in (*found.telling, found.middle))
+    bound = bound_of(found.telling, promise.delta)
+    broken = breaks(promise.curve, (*found.telling, found.middle))
     claimed = mechanism.mode == "faithful" and promise.claimed is not None
     held = promise.claimed if claimed and promise.claimed is not None else promise.certified
     guarantee = promise.guarantee
@@ -91,6 +93,18 @@ def judge(mechanism: Mechanism, promise: AuditedPromise, rounds: int, found: Evi
         trials=found.trials,
         seconds=seconds,
     )
+
+
+def bound_of(telling: Sequence[Counts], delta: float) -> float:
+    """Returns the best lower bound on ε of several tests, which share the risk of error."""
+    confidence = 1 - (1 - CONFIDENCE) / len(telling)
+    return max(epsilon_at_least(counts, delta, confidence) for counts in telling)
+
+
+def breaks(curve: Curve, tests: Iterable[Counts]) -> bool:
+    """Returns whether a test refutes the privacy curve anywhere."""
+    points = [(epsilon, curve.delta(epsilon)) for epsilon in _EPSILONS]
+    return any(excess(counts, points, ALARM) > 0 for counts in tests)
 
 
 _EPSILONS = [0.02 * 1.15**k - 0.02 for k in range(55)]

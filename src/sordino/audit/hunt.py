@@ -12,7 +12,7 @@ import torch
 from sordino.audit.attack import Attack, Path
 from sordino.audit.game import Game
 from sordino.audit.scene import Scene
-from sordino.audit.statistic import separation
+from sordino.audit.statistic import separation, widening
 from sordino.errors import SordinoError
 from sordino.events import Guarantee, LaplaceDpEvent, Unbounded
 
@@ -59,7 +59,8 @@ def _furthest(game: Game, changes: list[Change], seed: int) -> Attack:
 
 def _apart(game: Game, trials: int, seed: int) -> float:
     laplace = isinstance(game.path.charges(game.guarantee)[0].event, LaplaceDpEvent)
-    return separation(game.views(False, trials, seed), game.views(True, trials, seed), laplace)
+    worlds = game.views(False, trials, seed), game.views(True, trials, seed)
+    return max(separation(*worlds, laplace), widening(*worlds))
 
 
 def _who(scene: Scene, guarantee: Guarantee) -> Iterator[Change]:

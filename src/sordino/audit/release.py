@@ -47,6 +47,13 @@ def release(mechanism: Mechanism, turn: Turn, bounded: Bounded, vanished: Vanish
     return Seen(summed.total, () if shown is None else (shown.rows,), perturber.release(summed, turn), sent.state)
 
 
+def release_of_nobody(mechanism: Mechanism, turn: Turn, vanished: Vanished) -> Released:
+    """Plays the release of a cohort that sends nothing, or in which nobody is, as a server does without a message."""
+    aggregator = mechanism.aggregator
+    partial = aggregator.start(turn.terms, mechanism.bounder.sensitivity(turn.knobs))
+    return mechanism.perturber.release(aggregator.finish(partial, vanished), turn)
+
+
 def _only(bounded: Bounded, present: BoolArray) -> Bounded:
     if present.all():
         return bounded

@@ -193,6 +193,19 @@ def separation(without: Views, with_: Views, laplace: bool = False) -> float:
     return float(np.linalg.norm(step @ _whitening(shape, step)))
 
 
+def widening(without: Views, with_: Views) -> float:
+    """Returns how much wider a number is in one world than in the other, as a logarithm; 0 for what may be chance.
+
+    Numbers that overflow are as often huge and positive as huge and negative: no mean shows them.
+    """
+    spreads = [np.maximum(view.rows.std(axis=0), 1e-300) for view in (without, with_)]
+    ratios = np.abs(np.log(spreads[1] / spreads[0])) if len(spreads[0]) else np.zeros(1)
+    return max(0.0, float(ratios.max()) - _CHANCE)
+
+
+_CHANCE = 1.0
+
+
 def _whitening(shape: FloatArray, step: FloatArray) -> FloatArray:
     values, vectors = np.linalg.eigh(shape)
     # what hardly varies may be what tells most: it is kept, down to rounding errors

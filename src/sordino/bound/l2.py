@@ -88,8 +88,8 @@ class PerExample:
             raise SordinoError("the record unit needs rows of per-example clipped gradients: use a per-example trainer")
         if not torch.isfinite(update.rows).all():
             raise SordinoError("a per-example trainer returned a row that is not finite: it must drop such gradients")
-        clipped = torch.zeros(len(update.rows)).bool()
-        return Bounded(update.clients, update.rows, torch.ones(len(update.rows)), clipped, bound, clipped_within=True)
+        clipped, weights = torch.zeros(len(update.rows)).bool(), torch.ones(len(update.rows))
+        return Bounded(update.clients, update.rows, weights, clipped, bound, side=update.side, clipped_within=True)
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,13 @@ _COMMANDS = (
     "audit",
 )
 
+_GROUPS = ("federation", "node")
+"""Commands that have commands of their own."""
+
 
 def _register() -> None:
+    for name in _GROUPS:
+        app.add_typer(getattr(import_module(f"sordino.cli.{name}"), name), name=name)
     for name in _COMMANDS:
         command: Any = getattr(import_module(f"sordino.cli.{name}"), name)
         app.command(name)(command)

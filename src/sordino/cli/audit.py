@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,13 +15,14 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from sordino.audit.finding import Finding
+    from sordino.cli.progress import Bar
 
 
 def audit(
-    target: Annotated[str | None, typer.Argument(help="a mechanism by name, or a run folder")] = None,
+    target: Annotated[str | None, typer.Argument(help="a mechanism, a game, or a run folder")] = None,
     mode: Annotated[Literal["certified", "faithful"] | None, typer.Option(help="provable, or as printed")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="override a setting: section.field=value")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="audit every mechanism in both modes")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="every mechanism in both modes, and every game")] = False,
     attack: Annotated[
         Literal["inversion"] | None, typer.Option(help="gradient inversion: pictures from a client's upload")
     ] = None,
@@ -37,7 +38,8 @@ def audit(
 ) -> None:
     """Attack a mechanism, a run or an upload: a lower bound on ε beside the certified one.
 
-    TARGET is a mechanism by name, or a run folder.
+    TARGET is a mechanism by name, a run folder, or a game about what surrounds a release (`sordino audit games` lists
+    them).
     """
     import torch
 
@@ -57,6 +59,10 @@ def audit(
         raise RecipeError("nothing to audit: name a mechanism or a run folder, or give --all")
     elif run:
         _run(Path(target), shadows, attacked, pool, canaries, seed, as_json)
+    elif target == "games":
+        _list_games(as_json)
+    elif target in _game_names():
+        _game(target, seed, as_json)
     else:
         _mechanism(target, mode or "certified", set_ or [], trials, seed, as_json)
 
@@ -70,31 +76,83 @@ def _mechanism(
     from sordino.mechanisms import MECHANISMS
 
     if name not in MECHANISMS:
-        raise RecipeError(f"{name!r} is neither a run folder nor a mechanism: choose one of {', '.join(MECHANISMS)}")
-    with Bar(js) as progress:
-        progress.show(0, 1, f"{name}, {mode}")
-        found = case_for(name, mode, settings).audits(trials, seed)
-    if js:
-        worst = max(found, key=lambda finding: (finding.verdict == "violated", finding.lower_bound))
-        print(json.dumps(worst.to_json() | {"findings": [finding.to_json() for finding in found]}, indent=2))
-    else:
-        _show(found)
+        raise RecipeError(
+            f"{name!r} is neither a run folder nor a mechanism nor a game: choose one of "
+            f"{', '.join((*MECHANISMS, *_game_names()))}"
+        )
+    with Bar(js, "audit") as progress:
+        progress.show(0, _STEPS, f"{name}, {mode}")
+        case = case_for(name, mode, settings)
+        found = case.audits(trials, seed, told=_share(progress, 0, 1, f"{name}, {mode}"))
+    _tell(found, js)
+
+
+def _game(name: str, seed: int, js: bool) -> None:
+    from sordino.audit.games import GAMES
+    from sordino.cli.progress import Bar
+
+    with Bar(js, "audit") as progress:
+        progress.show(0, _STEPS, name)
+        found = GAMES[name].play(seed, _share(progress, 0, 1, name))
+    _tell(found, js)
 
 
 def _all(mode: str | None, trials: int | None, seed: int, js: bool) -> None:
     from sordino.audit.cases import cases as every_case
+    from sordino.audit.games import GAMES
     from sordino.cli.progress import Bar
 
     cases = [case for case in every_case() if mode in (None, case.mode)]
-    found: list[Finding] = []
-    with Bar(js) as progress:
+    games = [] if mode == "faithful" else list(GAMES.values())
+    found, total = list[Finding](), len(cases) + len(games)
+    with Bar(js, "audits") as progress:
         for done, case in enumerate(cases):
-            progress.show(done, len(cases), f"{case.mechanism}, {case.mode}")
-            found += case.audits(trials, seed)
+            words = f"{case.mechanism}, {case.mode}"
+            progress.show(done * _STEPS, total * _STEPS, words)
+            found += case.audits(trials, seed, told=_share(progress, done, total, words))
+        for done, game in enumerate(games, len(cases)):
+            progress.show(done * _STEPS, total * _STEPS, game.name)
+            found += game.play(seed, _share(progress, done, total, game.name))
     if js:
         print(json.dumps([finding.to_json() for finding in found], indent=2))
     else:
         _show(found)
+
+
+_STEPS = 100
+"""Parts of a progress bar for each audit."""
+
+
+def _share(progress: Bar, place: int, total: int, words: str) -> Callable[[int, int], None]:
+    """Returns a watcher that draws one audit's part of a bar."""
+    return lambda done, of: progress.show(place * _STEPS + done * _STEPS // max(1, of), total * _STEPS, words)
+
+
+def _game_names() -> list[str]:
+    from sordino.audit.games import GAMES
+
+    return list(GAMES)
+
+
+def _list_games(js: bool) -> None:
+    from sordino.audit.games import GAMES
+
+    if js:
+        print(json.dumps({name: game.question for name, game in GAMES.items()}, indent=2, ensure_ascii=False))
+        return
+    table = Table("game", "question", box=SIMPLE_HEAD, pad_edge=False)
+    for name, game in GAMES.items():
+        table.add_row(name, game.question)
+    Console(highlight=False).print(table)
+
+
+def _tell(found: Sequence[Finding], js: bool) -> None:
+    """Prints the findings of one target: as JSON the worst, with all of them inside."""
+    if not js:
+        _show(found)
+        return
+    worst = max(found, key=lambda finding: (finding.verdict == "violated", finding.lower_bound))
+    print(json.dumps(worst.to_json() | {"findings": [finding.to_json() for finding in found]}, indent=2))
 
 
 def _show(found: Sequence[Finding]) -> None:
@@ -102,7 +160,7 @@ def _show(found: Sequence[Finding]) -> None:
     for one in found:
         good = one.verdict == "consistent"
         table.add_row(
-            f"{one.mechanism}\n[dim]{one.mode}[/]",
+            f"{one.game or one.mechanism}\n[dim]{one.mechanism if one.game else one.mode}[/]",
             f"{one.observer}, {one.rounds} round{'s' * (one.rounds > 1)}\n[dim]{one.adjacency}[/]",
             _number(one.claimed, "–"),
             _number(one.certified, "∞"),
@@ -117,7 +175,8 @@ def _show(found: Sequence[Finding]) -> None:
         "(Clopper–Pearson); `fit` is tighter, and holds if releases are Gaussian, as they are certified to be.[/]"
     )
     for one in found:
-        console.print(f"[dim]{one.mechanism}, {one.mode}, {one.observer}: {escape(one.attack)}; {one.test};[/]", end="")
+        about = one.game or f"{one.mechanism}, {one.mode}"
+        console.print(f"[dim]{about}, {one.observer}: {escape(one.attack)}; {one.test};[/]", end="")
         console.print(f"[dim] {one.trials:,} trials of each world in {one.seconds:.1f} s.[/]")
         if one.explanation:
             console.print(escape(one.explanation))
@@ -147,7 +206,13 @@ def _run(path: Path, shadows: int, attacked: int, pool: int, canaries: int, seed
         _membership(table, found["membership"])
     console.print(table)
     promised = f"certified ε {_number(found['certified'], '∞')}, claimed {_number(found['claimed'], '–')}"
-    console.print(f"{promised}: [bold]{found['verdict']}[/]. {found['words'].capitalize()}. See {path / 'audit'}.")
+    console.print(
+        f"{promised}: [bold]{found['verdict']}[/]. {found['words'].capitalize()}. See {path / 'private' / 'audit'}."
+    )
+    if found["published"]:
+        shown = found["published"]
+        words = f"ε ≥ {shown['lower_bound']:.3g} against the {shown['observer']}, without the clients' records"
+        console.print(f"[dim]Published beside the certificate: {words} ({path / 'public' / 'audit.json'}).[/]")
 
 
 def _membership(table: Table, found: dict[str, Any]) -> None:

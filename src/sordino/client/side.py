@@ -18,6 +18,7 @@ from sordino.client_state import ClientState
 from sordino.data.federation import ClientData
 from sordino.errors import CompositionError, ProtocolError
 from sordino.mechanism import Mechanism
+from sordino.opening.feature_map import FeatureMap, through
 from sordino.random.streams import Randomness
 from sordino.stages import Bounded, Kept, Revealed, Shielded, Update
 from sordino.stopwatch import Stopwatch
@@ -54,6 +55,10 @@ class ClientSide:
     mechanism: Mechanism
     trainer: Trainer
     randomness: Randomness
+    width: int | None = None
+    """Numbers in a broadcast vector, where it is no model (a preparation)."""
+    seen: bool = False
+    """Whether records come as the opening's knobs show them; else they are mapped here."""
 
     def accept(self, terms: Terms, data: ClientData) -> Turn:
         """Returns the clients' view of a round whose terms they take part in.
@@ -61,7 +66,7 @@ class ClientSide:
         Raises:
             ProtocolError: the model is not the one that is trained here, is not finite, or a client was not asked.
         """
-        width = self.trainer.width
+        width = self.trainer.width if self.width is None else self.width
         if terms.weights.shape != (width,):
             raise ProtocolError(f"the broadcast model has {terms.weights.numel()} weights and {width} are trained here")
         if not np.isin(data.clients, terms.cohort).all():
@@ -73,6 +78,7 @@ class ClientSide:
     ) -> Contribution:
         """Trains, bounds and shields; clients that are `mute` have nothing left to spend, and say zero with noise."""
         with watch("train"):
+            data = data if self.seen else through(FeatureMap.of(turn.knobs), data)
             update = replace(self.mechanism.local.train(self.trainer, turn, data), state=state)
             update = update if mute is None or not len(mute) else _muted(update, mute)
         with watch("bound"):

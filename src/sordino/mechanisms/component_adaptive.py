@@ -74,7 +74,15 @@ def compose(options: ComponentAdaptive, facts: PublicFacts) -> Mechanism:
 
 
 def _certified(options: ComponentAdaptive, facts: PublicFacts) -> Mechanism:
-    noise = noise_for(options.trust, "client", options.clip_norm, facts, facts.expected, options.adjacency)
+    noise = noise_for(
+        options.trust,
+        "client",
+        options.clip_norm,
+        facts,
+        facts.expected,
+        options.adjacency,
+        noise=options.noise_multiplier,
+    )
     return Mechanism(
         name=options.name,
         mode=options.mode,

@@ -50,6 +50,7 @@ SPEC = MechanismSpec(
     "client",
     "central",
     "a trusted server adds Gaussian noise to the clipped sum",
+    prepares=True,
     audit=(
         AuditCase(),
         AuditCase(

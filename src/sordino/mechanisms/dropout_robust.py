@@ -90,7 +90,9 @@ def _certified(options: DropoutRobust, facts: PublicFacts) -> Mechanism:
     # shares for a cohort that nobody leaves: with one client fewer a round has too little noise, and is aborted
     facts = replace(facts, tolerance=0.0) if options.correction == "discard" else facts
     weight, thin = facts.expected * options.mean_weight, options.correction == "thin"
-    noise = noise_for("distributed", "client", options.clip_norm, facts, weight, thin=thin)
+    noise = noise_for(
+        "distributed", "client", options.clip_norm, facts, weight, noise=options.noise_multiplier, thin=thin
+    )
     return Mechanism(
         name=options.name,
         mode=options.mode,
@@ -183,6 +185,7 @@ SPEC = MechanismSpec(
     "noise shares that stay exact whoever drops out",
     paper="Baek et al. (2021), Enhancing Differential Privacy for Federated Learning at Scale",
     flaw=FLAW,
+    prepares=True,
     audit=(
         AuditCase(settings=("aggregate.kind=plain", "aggregate.tolerance=0.5")),
         AuditCase(

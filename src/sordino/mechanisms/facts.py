@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sordino.account.accountants.calibrate import noise_multiplier_for
+from sordino.account.accountants.history import History
 from sordino.account.accountants.target import PrivacyTarget
+from sordino.aggregate.secure.robust import RobustRule
 from sordino.aggregate.secure.session import Fidelity
-from sordino.events import DpEvent, Unbounded
+from sordino.events import DpEvent, Guarantee, Unbounded
 from sordino.layout import Layout
 from sordino.mechanism import Perturber, Selector
 from sordino.mechanisms.spec import Options
 from sordino.select.fixed import Everyone, FixedSize
+from sordino.stages import Prices
 from sordino.terms import Knobs
 from sordino.train.settings import LocalTraining
 from sordino.types import Adjacency, IntArray
@@ -28,9 +32,14 @@ class PaidRelease:
     clip_norm: float
     place: int
     """Which of the perturber's prices it is."""
-    adjacency: Adjacency
+    guarantee: Guarantee
     count: int
     """How many releases one client pays for at most."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The neighbouring relation."""
+        return self.guarantee.adjacency
 
     def event(self, noise_multiplier: float) -> DpEvent:
         """Returns the event that is charged, amplification included."""
@@ -63,6 +72,12 @@ class PublicFacts:
     fidelity: Fidelity = "exact"
     corrupt: float = 0.0
     """Share of a cohort that may work with the server (secure)."""
+    shards: int = 1
+    """Into how many secure sums a cohort is dealt out (1: a single one)."""
+    combine: RobustRule = "trimmed_mean"
+    """How the shards' sums are combined."""
+    trim: int = 1
+    """How many of the largest and of the smallest shards' values a trimmed mean leaves out."""
     rounding: float = 0.01
     """Share by which rounding to integers may raise the sensitivity."""
     late: float = 0.0
@@ -82,6 +97,10 @@ class PublicFacts:
     price must be `Unbounded` unless `sizes_public`."""
     sizes_public: bool = False
     """Whether these sizes are declared public, as those of a published benchmark are."""
+    before: Prices = ()
+    """What is released before the first round, once: calibration leaves room for it."""
+    left: float = 1.0
+    """Share of the budget's μ that is left for the rounds."""
 
     @property
     def mean_records(self) -> float:
@@ -112,7 +131,7 @@ class PublicFacts:
                 continue
             everybody = self.selector.charge(guarantee, event).payers == "eligible"
             count = rounds if everybody else min(self.participations, rounds)
-            yield PaidRelease(perturber, self.selector, clip_norm, place, guarantee.adjacency, count)
+            yield PaidRelease(perturber, self.selector, clip_norm, place, guarantee, count)
 
     def calibrate(self, options: Options, perturber: Perturber) -> float:
         """Returns the noise multiplier: the one that is set, or the least one that keeps every guarantee in budget."""
@@ -121,8 +140,9 @@ class PublicFacts:
         epsilon = self.target.limit("mechanism.noise_multiplier")
 
         def least(release: PaidRelease) -> float:
-            def history(noise_multiplier: float) -> dict[DpEvent, int]:
-                return {release.event(noise_multiplier): release.count}
+            def history(noise_multiplier: float) -> History:
+                before = Counter(event for guarantee, event in self.before if guarantee == release.guarantee)
+                return before + Counter({release.event(noise_multiplier): release.count})
 
             return noise_multiplier_for(epsilon, self.target.delta, history, adjacency=release.adjacency)
 

@@ -56,6 +56,7 @@ SPEC = MechanismSpec(
     "client",
     "local",
     "each client adds constant Gaussian noise to its update",
+    prepares=True,
     audit=(
         AuditCase(),
         AuditCase(

@@ -85,7 +85,16 @@ def compose(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
 def _certified(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
     record, theta = options.unit == "record", theta_of(options, facts)
     share = facts.mean_records if record else 1.0
-    noise = noise_for(options.trust, options.unit, options.clip_norm, facts, facts.expected * share, options.adjacency)
+    highest = max(1.0, relative(theta, facts.rounds))
+    noise = noise_for(
+        options.trust,
+        options.unit,
+        options.clip_norm,
+        facts,
+        facts.expected * share,
+        options.adjacency,
+        noise=options.noise_multiplier and options.noise_multiplier * highest,
+    )
 
     def planned(length: int) -> SchedulePlan:
         shape = [relative(theta, m) for m in range(1, length + 1)]

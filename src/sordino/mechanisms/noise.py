@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 from sordino.account.accountants.exact import separation_for
 from sordino.account.accountants.lattice import LARGEST_VARIANCE
@@ -18,13 +18,19 @@ from sordino.aggregate.dither import Dither
 from sordino.aggregate.integers import Grid
 from sordino.aggregate.plain import PlainSum
 from sordino.aggregate.secure_sum import SecureSum
+from sordino.aggregate.sharded_sum import ShardedSum
 from sordino.errors import RecipeError
 from sordino.mechanism import Aggregator, Perturber
 from sordino.mechanisms.facts import PublicFacts
 from sordino.perturb.gaussian import CentralGaussian, LocalGaussian
 from sordino.perturb.integer_shares import IntegerShares
+from sordino.perturb.sharded import ShardedShares
 from sordino.perturb.shares import GaussianShares
+from sordino.terms import Sharding
 from sordino.types import Adjacency, Trust, Unit
+
+_COARSER = (0.015, 0.02, 0.03, 0.04, 0.05, 0.065, 0.08, 0.1, 0.125, 0.2, 0.3, 0.5, 1.0)
+"""Shares by which rounding may raise the sensitivity where a finer grid would need too wide a noise."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,7 @@ def noise_for(
     denominator: float,
     adjacency: Adjacency = "zero_out",
     sampling_rate: float = 1.0,
+    noise: float | None = None,
     thin: bool = True,
 ) -> NoiseAndSum:
     """Returns noise under this trust, and the sum that goes with it.
@@ -55,6 +62,7 @@ def noise_for(
         denominator: the public constant that the sum is divided by.
         adjacency: what a single message hides (client unit; records come and go: add_remove).
         sampling_rate: probability that a record is in a round's batch (record unit).
+        noise: the noise multiplier that integers are laid out for, if known; else the most that rounds can need.
         thin: whether shared noise is brought down to the target once survivors are counted (distributed).
 
     Raises:
@@ -64,7 +72,7 @@ def noise_for(
         raise RecipeError(f"mechanism.adjacency is 'replace', which {trust} trust does not promise: leave it out")
     hides: Adjacency = "add_remove" if unit == "record" else adjacency
     if trust == "distributed":
-        return _shared(unit, clip_norm, facts, denominator, hides, sampling_rate, thin)
+        return _shared(unit, clip_norm, facts, denominator, hides, sampling_rate, noise, thin)
     if trust == "central":
         return NoiseAndSum(CentralGaussian(unit, hides, sampling_rate), PlainSum(denominator))
     least = facts.least_survivors
@@ -78,6 +86,7 @@ def _shared(
     denominator: float,
     adjacency: Adjacency,
     sampling_rate: float,
+    noise: float | None,
     thin: bool,
 ) -> NoiseAndSum:
     if not facts.secure:
@@ -88,29 +97,72 @@ def _shared(
             f"aggregate.tolerance is {facts.tolerance:g} and aggregate.corrupt {facts.corrupt:g}: "
             "a secure sum needs tolerance + corrupt / 2 below 0.5"
         )
-    rounding = _rounding(unit, clip_norm, facts)
+    rounding = _rounding(unit, clip_norm, facts, noise)
     integers = IntegerShares(rounding, unit, adjacency, facts.tolerance, sampling_rate, facts.corrupt, thin)
     secure = SecureSum(
         denominator, facts.tolerance, integers.modulus_bits, facts.fidelity, facts.corrupt, rounding.scale
     )
-    return NoiseAndSum(integers, secure)
+    return NoiseAndSum(integers, secure) if facts.shards == 1 else _sharded(integers, secure, facts)
 
 
-def _inflation(facts: PublicFacts) -> float:
-    """Returns by what share rounding may raise the sensitivity: as set, or more where noise would be too wide else.
+def _sharded(integers: IntegerShares, secure: SecureSum, facts: PublicFacts) -> NoiseAndSum:
+    """Returns the parts for a cohort that is summed in shards.
 
-    Noise of at most 2^30 in variance is priced as the Gaussian that dominates it; a coarser grid keeps it there, as
-    long as rounding then costs no more than a twentieth. What is needed is at most the noise of plain releases.
+    Raises:
+        RecipeError: the shards would be too small, or too few for the rule.
     """
-    if facts.target.epsilon is None:
-        return facts.rounding
-    needed = math.sqrt(facts.rounds) / separation_for(facts.target.epsilon, facts.target.delta)
-    coarse = math.sqrt(facts.layout.width) * 1.1 * needed / math.sqrt(LARGEST_VARIANCE)
-    return max(facts.rounding, coarse) if coarse <= 0.05 else facts.rounding
+    sharding = Sharding(facts.shards, facts.tolerance, facts.corrupt)
+    least, most = 2 * facts.trim + 1 if facts.combine == "trimmed_mean" else 3, int(facts.expected / 10)
+    if not least <= facts.shards <= most:
+        raise RecipeError(
+            f"aggregate.shards is {facts.shards}: {facts.combine} needs at least {least}, and a cohort of "
+            f"{facts.expected:g} has at most {most} with 10 clients each; change it, aggregate.trim, or the cohort"
+        )
+    if facts.tolerance + facts.corrupt * facts.shards / 2 >= 0.5:
+        raise RecipeError(
+            f"aggregate.corrupt is {facts.corrupt:g}, and all of these may sit in one of {facts.shards} shards: it "
+            "needs tolerance + corrupt · shards / 2 below 0.5; take fewer shards"
+        )
+    shares = ShardedShares(integers, sharding)
+    whole = {field.name: getattr(secure, field.name) for field in fields(SecureSum)}
+    summing = ShardedSum(
+        **whole, sharding=sharding, rule=facts.combine, trim=facts.trim, shard_bits=shares.modulus_bits
+    )
+    return NoiseAndSum(shares, summing)
 
 
-def _rounding(unit: Unit, clip_norm: float, facts: PublicFacts) -> Grid | Dither:
-    width, inflation = facts.layout.width, _inflation(facts)
+def _rounding(unit: Unit, clip_norm: float, facts: PublicFacts, noise: float | None) -> Grid | Dither:
+    """Returns how floats become integers: as finely as is set, or more coarsely where noise would be too wide else.
+
+    Noise of at most 2^30 in variance is drawn, and priced as the Gaussian that dominates it; a coarser grid keeps it
+    there. Whatever the grid, the price is that of the rounded vectors' sensitivity (`Grid.event`, `Dither.event`).
+    What is needed is at most the noise of plain releases, as long as rounding does not cost more than the noise again;
+    noise that is set is followed in any case: beside 2^15 steps of it, rounding to one step is nothing.
+    """
+    fine = _layout(unit, clip_norm, facts, facts.rounding)
+    if noise is not None:
+        needed = noise
+    elif facts.target.epsilon is not None:
+        separation = separation_for(facts.target.epsilon, facts.target.delta)
+        needed = math.sqrt(facts.rounds) / facts.left / separation
+    else:
+        return fine
+    tried = [facts.rounding, *(share for share in _COARSER if share > facts.rounding)]
+    found = (_layout(unit, clip_norm, facts, share) for share in tried)
+    fits = next((one for one in found if _variance(one, needed) <= LARGEST_VARIANCE), None)
+    if fits is not None or noise is None:
+        return fits or fine
+    widest = math.sqrt(LARGEST_VARIANCE) * (1 - 1e-9) / (clip_norm * noise)
+    return replace(fine, scale=min(fine.scale, widest))
+
+
+def _variance(rounding: Grid | Dither, noise_multiplier: float) -> float:
+    """Returns the variance in integers that this multiplier of the rounded sensitivity needs, with a margin."""
+    return (1.02 * noise_multiplier * rounding.event(1.0).l2_sensitivity) ** 2
+
+
+def _layout(unit: Unit, clip_norm: float, facts: PublicFacts, inflation: float) -> Grid | Dither:
+    width = facts.layout.width
     if unit == "client":
         return Grid.fine(width, clip_norm, inflation)
     return Dither.fine(width, clip_norm, facts.most_in_all, inflation)

@@ -70,6 +70,8 @@ class MechanismSpec:
     flaw: str = ""
     """Why an attack on the published form succeeds, in a few sentences that a reader can follow."""
     audit: tuple[AuditCase, ...] = (AuditCase(),)
+    prepares: bool = False
+    """Whether its noise is calibrated by `facts.calibrate`, which leaves room for sums before the first round."""
     charts: tuple[ChartMaker, ...] = ()
     """Charts of its own for the report, each made from a run's numbers."""
     variants: tuple[Variant, ...] = ()

@@ -38,6 +38,7 @@ def build(
     seed: int = 0,
     hidden: Sequence[int] = (32,),
     activation: str = "relu",
+    bias: bool = True,
 ) -> nn.Sequential:
     """Returns a model by name, with weights that depend on the seed alone.
 
@@ -48,6 +49,7 @@ def build(
         seed: seed of the starting weights.
         hidden: widths of the hidden layers (`mlp` only).
         activation: relu, tanh or linear (`mlp` only).
+        bias: whether layers add a constant; beside records of norm 1 it takes half of every clipped gradient.
 
     **Formal guarantees**: PyTorch's global generator is left as it was.
     """
@@ -57,6 +59,10 @@ def build(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = nn.Sequential(*blueprint.layers(tuple(input_shape), classes or 1, hidden, activation))
+    if not bias:
+        for layer in model:
+            if getattr(layer, "bias", None) is not None:
+                layer.register_parameter("bias", None)
     if blueprint.zero_start:
         for parameter in model.parameters():
             nn.init.zeros_(parameter)

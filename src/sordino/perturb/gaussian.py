@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from sordino.errors import SordinoError
 from sordino.events import DpEvent, GaussianDpEvent
 from sordino.mechanism import ON_GRID, Perturber, needs
 from sordino.perturb.price import prices, realised, sampled
-from sordino.random.on_grid import noisy_rows, noisy_sums
+from sordino.random.on_grid import MOST_ROWS, noisy_rows, noisy_sums
 from sordino.random.streams import SERVER
 from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed, none_of
 from sordino.terms import Knobs, Turn
@@ -68,7 +69,8 @@ class CentralGaussian(Perturber):
     denominator is a public constant. Where rows are sums over secret Poisson batches of records, `sampling_rate`
     amplifies. The server itself sees everything, and its price says so. The sum is rounded to a grid, one unit moves
     the rounded sum by at most 10⁻⁵ more than the unrounded one, and noise is scaled by that larger bound: the
-    multiplier that is charged is the one that is there (`random/on_grid.py`, also for what is assumed of float sums).
+    multiplier that is charged is the one that is there (`random/on_grid.py`, also for what floats do before).
+    **Edge cases**: more than 100,000 rows are refused, as the rounding of their sum is not covered.
     """
 
     unit: Unit = "client"
@@ -92,6 +94,8 @@ class CentralGaussian(Perturber):
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         multiplier = turn.knobs.noise_multiplier
+        if len(summed.survivors) > MOST_ROWS:
+            raise SordinoError(f"a sum of more than {MOST_ROWS:,} clients is not covered: select fewer (select.size)")
         keys = turn.randomness.keys("release", turn.round_, SERVER_ID)
         mean = noisy_sums(summed.total[None], summed.norm, multiplier, keys)[0] / summed.weight
         stddev = multiplier * summed.norm / summed.weight

@@ -25,6 +25,10 @@ MOVING = (
 )
 
 
+_ROUNDING = 1e-6
+"""Relative room for shares that are stated one by one."""
+
+
 @dataclass(frozen=True, eq=False)
 class PrintedShares(Perturber):
     """First noise e_i ~ N(0, v·w_i/n), then e′_i = −e_i + N(0, v·w_i/n′), sent in the clear; v = (2·norm·z)².
@@ -56,9 +60,13 @@ class PrintedShares(Perturber):
         return needs(2, bound, "Gaussian noise")
 
     def price(self, knobs: Knobs, round_: int = 1) -> Prices:
+        return self._prices(knobs)
+
+    def _prices(self, knobs: Knobs, present: float = 1.0) -> Prices:
+        """Returns the prices where the sum holds this share of the variance that is counted on."""
         alive = 1 - self.tolerance
-        server = {"uncalibrated": alive, "plain": alive / (1 + alive), "extended": 0.5}[self.form]
-        outsider = 1.0 if self.form == "extended" else alive
+        server = present * {"uncalibrated": alive, "plain": alive / (1 + alive), "extended": 0.5}[self.form]
+        outsider = present * self._planned
 
         def gaussian(kept: float) -> DpEvent:
             if self.proves_nothing is not None:
@@ -92,9 +100,17 @@ class PrintedShares(Perturber):
         return Revealed(kept.clients, rows, multiplier**2 * kept.weights.double() * (1 / self._first(turn) - 1 / left))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
-        stddev = math.sqrt(max(0.0, summed.squared_multiplier)) * summed.norm / summed.weight
-        # what is in the sum is at least what is priced, for every number of survivors that a round accepts
-        return Released(summed.mean(turn.weights.dtype), stddev, self.price(turn.knobs))
+        stated, multiplier = max(0.0, summed.squared_multiplier), 2 * turn.knobs.noise_multiplier
+        stddev = math.sqrt(stated) * summed.norm / summed.weight
+        # for every number of survivors that a round accepts the sum holds what is priced; less is settled as less
+        present = stated / (multiplier**2 * self._planned) if multiplier else 1.0
+        paid = self._prices(turn.knobs, 1.0 if present >= 1 - _ROUNDING else present)
+        return Released(summed.mean(turn.weights.dtype), stddev, paid)
+
+    @property
+    def _planned(self) -> float:
+        """The variance that is counted on in a sum, over that of all shares together."""
+        return 1.0 if self.form == "extended" else 1 - self.tolerance
 
     def _weight(self, clients: IntArray) -> float:
         return float(self.weights[torch.from_numpy(clients)].sum(dtype=torch.float64))

@@ -1,4 +1,4 @@
-"""Central Gaussian noise on the sum of updates and on the count of clients that were not clipped."""
+"""Central Gaussian noise on a sum, and on the count of contributions in it that were not clipped."""
 
 from __future__ import annotations
 
@@ -6,25 +6,28 @@ from dataclasses import dataclass
 
 import torch
 
-from sordino.events import GaussianDpEvent
+from sordino.events import DpEvent, GaussianDpEvent
 from sordino.mechanism import ON_GRID, Perturber, needs
 from sordino.perturb.gaussian import SERVER_ID
-from sordino.perturb.price import prices, realised
+from sordino.perturb.price import prices, realised, sampled
 from sordino.random.on_grid import noisy_counts, noisy_sums
 from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed, none_of
 from sordino.terms import Knobs, Turn
+from sordino.types import Adjacency, Unit
 
 UNCLIPPED = "unclipped"
-"""The side column that counts clients whose update was not clipped."""
+"""The side column that counts clients (or records) whose contribution was not clipped."""
 
 
 @dataclass(frozen=True)
 class QuantileGaussian(Perturber):
     """Releases (Σ u, Σ (b − ½)), b = "not clipped", with noise z_Δ·norm on the first and σ_b on the second.
 
-    **Formal guarantees**: unit client, trust central, zero_out / add_remove. One client moves the pair by
+    **Formal guarantees**: trust central; unit client (zero_out, add_remove) or record (add_remove). One client, or one
+    record of a client whose row sums over clipped records and whose side column over their halves, moves the pair by
     (norm, ½), so with z_Δ = (z⁻² − (2σ_b)⁻²)^(−½) the joint release is one Gaussian of multiplier z =
-    `noise_multiplier`: the quantile's cost is inside the price. Both parts are released on grids, the sum with noise
+    `noise_multiplier`: the quantile's cost is inside the price. Records may be drawn by secret coins of rate
+    `sampling_rate`, the same for both parts, which amplifies. Both parts are released on grids, the sum with noise
     for its rounded bound, and the halves of the count as they are (`random/on_grid.py`): rounding both noises is
     post-processing of the joint Gaussian on what was rounded before. Noise uses the clip norm that was applied this
     round, not the next one.
@@ -34,6 +37,9 @@ class QuantileGaussian(Perturber):
     """
 
     bit_stddev: float
+    unit: Unit = "client"
+    sampling_rate: float = 1.0
+    """Probability that a record is in a round's batch (record unit)."""
 
     @property
     def arithmetic(self) -> str:
@@ -43,11 +49,15 @@ class QuantileGaussian(Perturber):
         return needs(2, bound, "Gaussian noise")
 
     def price(self, knobs: Knobs, round_: int = 1) -> Prices:
-        return prices("client", "central", "zero_out", knobs.noise_multiplier, GaussianDpEvent)
+        adjacency: Adjacency = "zero_out" if self.unit == "client" else "add_remove"
+        return prices(self.unit, "central", adjacency, knobs.noise_multiplier, self._event)
+
+    def _event(self, noise_multiplier: float) -> DpEvent:
+        return sampled(GaussianDpEvent(noise_multiplier), self.sampling_rate)
 
     def shield(self, bounded: Bounded, turn: Turn) -> Sent:
-        bits, stated = 0.5 - bounded.clipped.to(torch.float32).unsqueeze(1), none_of(bounded.clients)
-        side = {UNCLIPPED: bits}
+        own, stated = 0.5 - bounded.clipped.to(torch.float32).unsqueeze(1), none_of(bounded.clients)
+        side = {UNCLIPPED: own if self.unit == "client" else bounded.side[UNCLIPPED]}
         return Sent(Shielded(bounded.clients, bounded.rows, bounded.weights, stated, bounded.sensitivity, side))
 
     def release(self, summed: Summed, turn: Turn) -> Released:

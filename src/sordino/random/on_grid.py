@@ -16,10 +16,11 @@ Two roundings, by what bounds the values:
   norm + √d·h, and the noise is scaled by that: the multiplier is the one that is charged. The step is so fine that √d·h
   is below 4·10⁻⁶ of the norm, unless noise would be wider than 2³¹ steps.
 
-**Assumed of sums**: floating-point addition is not associative, so a unit that comes or goes also changes how the other
-terms are rounded on the way. Noise on sums is scaled by another 4·10⁻⁶ of the norm for that. It covers every sum of n
-terms in double precision up to n = 10⁵ (the error is at most 2n²·2⁻⁵³ of the norm). For
-sums in single precision nothing is proved: their rounding can move by more than that from a few dozen terms on.
+**Floats on the way**: adding up floats is not associative, so a unit that comes or goes also changes how the others are
+rounded before they get here. Sums *within* a client, or over clients whose updates are never in memory, are made so
+that their rounding is within the norm already (`train/gradients.py`). Sums of n rows, or of such sums, in double
+precision are off by at most n²·2⁻⁵³ of the norm in each of two neighbours, whatever the order: noise is scaled by
+4·10⁻⁶ of the norm for that, which covers n = 10⁵ (`MOST_ROWS`), and nobody may add up more.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ from sordino.random.rounded import Integers
 
 _SHARE = 4e-6
 _SUMMING = 4e-6
+MOST_ROWS = 100_000
+"""Most rows that are added up in double precision before they are rounded to a grid."""
 _FAR = 2.0**51
 _COUNT_EXPONENT = -20
 
@@ -92,12 +95,19 @@ def noisy_rows(rows: Tensor, norm: float, multiplier: float, keys: Keys, order: 
     return to_floats(integers, grid.exponent, rows.dtype)
 
 
-def noisy_sums(rows: Tensor, norm: float, multiplier: float, keys: Keys, order: Literal[1, 2] = 2) -> Tensor:
+def noisy_sums(
+    rows: Tensor,
+    norm: float,
+    multiplier: float,
+    keys: Keys,
+    order: Literal[1, 2] = 2,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
     """Returns sums, one unit of which contributes at most `norm`, rounded and with noise of this multiplier."""
     grid = SumGrid.fitting(rows.shape[1], norm, multiplier, order)
     add = add_laplace if order == 1 else add_gaussian
     noisy = add(grid.to_integers(rows), math.ldexp(multiplier * grid.bound, -grid.exponent), keys)
-    return to_floats(noisy, grid.exponent, rows.dtype)
+    return to_floats(noisy, grid.exponent, dtype or rows.dtype)
 
 
 def noisy_counts(counts: Tensor, stddev: float, keys: Keys) -> Tensor:

@@ -14,6 +14,8 @@ from sordino._version import __version__
 from sordino.account.ledger.ledger import Ledger
 from sordino.data.holdings import holdings
 from sordino.errors import BudgetExceeded
+from sordino.events import Charge
+from sordino.mechanism import Mechanism
 from sordino.runs.context import RunContext
 from sordino.server.charging import Charging, filters_for
 
@@ -55,7 +57,7 @@ def charging_for(
         head=head,
         heads=heads,
         witness=witness,
-        holders=holdings(federation),
+        holders=holdings(federation) if len(federation.train_x) else None,  # else the nodes hold them
     ) as ledger:
         yield Charging(
             ledger,
@@ -67,10 +69,17 @@ def charging_for(
             minimum=limits.minimum_clients,
             repeatable=context.randomness.simulation,
             fingerprint=fingerprint or f"{__version__}/{digest}/{federation.digest}",
-            schedule=[mechanism.quote(mechanism.adapter.planned(m), m) for m in range(1, recipe.run.rounds + 1)],
+            schedule=_schedule(mechanism, recipe.run.rounds),
             limits=limits.clients,
             filters=filters_for(mechanism, limits.epsilon, limits.delta),
         )
+
+
+def _schedule(mechanism: Mechanism, rounds: int) -> list[tuple[Charge, ...]]:
+    """Returns what each planned round costs; what is released before the first one is charged with it."""
+    planned = [mechanism.quote(mechanism.adapter.planned(m), m) for m in range(1, rounds + 1)]
+    before = [one.mechanism.quote(one.mechanism.adapter.start(), 0) for one in mechanism.preparation]
+    return [tuple(charge for charges in (*before, planned[0]) for charge in charges), *planned[1:]]
 
 
 def stream_name(context: RunContext, ledger: Ledger) -> str:

@@ -34,6 +34,7 @@ from sordino.account.certificate.document import CertificateDocument
 from sordino.errors import RecipeError
 from sordino.files import PRIVATE, PUBLIC, make_folder, opener, replace_file, writing
 from sordino.layout import Layout
+from sordino.opening.feature_map import FeatureMap
 from sordino.recipe import Recipe
 from sordino.runs.client_store import ClientStore
 from sordino.runs.public import public_recipe
@@ -209,9 +210,10 @@ class RunFolder:
         data = self._saved()
         return str(self.facts()["head"] if data is None else _about(data)["head"])
 
-    def save_model(self, layout: Layout, weights: Tensor) -> None:
-        """Writes the global model, one tensor a component."""
+    def save_model(self, layout: Layout, weights: Tensor, lens: FeatureMap | None = None) -> None:
+        """Writes the global model, one tensor a component, and the map that features go through before it, if any."""
         tensors = {name: tensor.clone() for name, tensor in layout.unflatten(weights).items()}
+        tensors |= {} if lens is None else {f"opening/{name}": told.clone() for name, told in lens.named_buffers()}
         replace_file(self.model_file, save(tensors), PUBLIC)
 
     def save_certificate(self, certificate: Certificate, document: CertificateDocument) -> None:

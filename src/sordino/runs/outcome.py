@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
+from sordino.opening.feature_map import FeatureMap
 from sordino.runs.context import RunContext
 
 
@@ -35,13 +36,18 @@ class Outcome:
     """The trained parameters as one flat row."""
     context: RunContext = field(repr=False)
     why: str = ""
+    lens: FeatureMap | None = None
+    """The map that features go through before the model, where an opening made one."""
 
     @cached_property
     def model(self) -> nn.Module:
-        """The module that was given (or named by the recipe), trained and ready to predict; a copy of its own."""
+        """The module that was given (or named by the recipe), trained and ready to predict; a copy of its own.
+
+        Where an opening released a map of the features, it comes first: the model takes features as they were before.
+        """
         module = copy.deepcopy(self.context.model)
         module.load_state_dict(self.context.layout.unflatten(self.weights), strict=False)
-        return module.eval()
+        return (module if self.lens is None else nn.Sequential(copy.deepcopy(self.lens), module)).eval()
 
     def predict(self, x: Tensor) -> Tensor:
         """Returns the class of each record, or its predicted numbers for regression."""

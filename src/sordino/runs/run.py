@@ -20,6 +20,7 @@ from sordino.data.federation import Federation
 from sordino.errors import BudgetExceeded, ProtocolError, RecipeError, SordinoWarning
 from sordino.events import Charge
 from sordino.mechanism import Mechanism
+from sordino.opening.feature_map import FeatureMap
 from sordino.random.streams import Entropy, Streams
 from sordino.recipe import Recipe
 from sordino.runs.books import charging_for, refuse_if_spent, stream_name
@@ -27,6 +28,7 @@ from sordino.runs.client_store import ClientStore
 from sordino.runs.context import RunContext
 from sordino.runs.folder import Checkpoint, RunFolder
 from sordino.runs.outcome import Outcome
+from sordino.runs.preparing import prepared, seen
 from sordino.runs.public import released, test_is_public
 from sordino.runs.round import Simulation, play
 from sordino.runs.setup import assemble
@@ -80,12 +82,14 @@ def run(
         _begin(folder, context)
     context = replace(context, randomness=Entropy() if recipe.run.entropy else Streams(folder.facts()["stream"]))
     with folder.alone(), _books(context, folder) as charging:
-        last = _rounds(context, folder, charging, watcher or (lambda metrics: None))
+        last, shows = _rounds(context, folder, charging, watcher or (lambda metrics: None))
+        weights = context.step.published(last.here.weights, last.here.state)
+        lens = FeatureMap.of(last.here.knobs)
         certificate = charging.certificate(last.stopped)
         document = charging.document(certificate, statement_of(context), last.stopped)
-        folder.save_model(context.layout, last.here.weights)
+        folder.save_model(context.layout, weights, lens)
         folder.save_certificate(certificate, document)
-    loss, accuracy = context.evaluate(last.here.weights)
+    loss, accuracy = shows.evaluate(weights)
     return Outcome(
         folder=folder.path,
         rounds=last.here.round_,
@@ -97,8 +101,9 @@ def run(
         certificate=certificate,
         document=document,
         simulation=True,
-        weights=last.here.weights,
+        weights=weights,
         context=context,
+        lens=lens,
     )
 
 
@@ -143,11 +148,14 @@ def _books(context: RunContext, folder: RunFolder) -> AbstractContextManager[Cha
     return charging_for(context, path, run_id, create=False, head=folder.head(), witness=settings.witness)
 
 
-def _rounds(context: RunContext, folder: RunFolder, charging: Charging, watcher: RoundWatcher) -> Checkpoint:
-    """Plays rounds from the last checkpoint on, and returns where they ended."""
+def _rounds(
+    context: RunContext, folder: RunFolder, charging: Charging, watcher: RoundWatcher
+) -> tuple[Checkpoint, RunContext]:
+    """Plays rounds from the last checkpoint on; returns where they ended, and the records as the opening shows them."""
     store = ClientStore(folder.store)
     simulation = simulation_of(context, charging, store)
     last = folder.load(store) or Checkpoint(opened(simulation, context))
+    context, simulation = seen(context, simulation, last.here.knobs)
     folder.rewind(last.here.round_)
     synced = time.monotonic()
     while last.stopped is None:
@@ -158,7 +166,7 @@ def _rounds(context: RunContext, folder: RunFolder, charging: Charging, watcher:
         synced = time.monotonic() if durable else synced
         last = replace(last, head=charging.ledger.head)
         folder.save(last, store, durable=durable)
-    return last
+    return last, context
 
 
 def simulation_of(context: RunContext, charging: Charging, store: ClientStore) -> Simulation:
@@ -222,7 +230,7 @@ def opened(simulation: Simulation, context: RunContext) -> Position:
         told = simulation.tell(mechanism.opening, turn, everyone, _CHUNK)
         knobs = knobs.plus(mechanism.opening.conclude(told))
         charging.settle(reservation, everyone, charges, None)
-    return Position(0, context.weights, knobs, {}, {})
+    return Position(0, context.weights, prepared(simulation, context, knobs), {}, {})
 
 
 def fresh_folder(recipe: Recipe) -> Path:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
 
 from sordino import data, models
+from sordino.account.accountants.exact import separation_for
 from sordino.account.accountants.target import PrivacyTarget
 from sordino.aggregate.secure_sum import SecureSum
+from sordino.aggregate.sharded_sum import ShardedSum
 from sordino.data.federation import Federation
 from sordino.data.settings import PartitionSettings
 from sordino.errors import RecipeError
@@ -17,13 +20,14 @@ from sordino.layout import Layout
 from sordino.mechanism import Mechanism, Selector
 from sordino.mechanisms import MECHANISMS
 from sordino.mechanisms.facts import PublicFacts, likely_participations
+from sordino.mechanisms.preparation import OpeningShares, prepare
 from sordino.random.streams import Streams
 from sordino.recipe import Recipe
 from sordino.runs.context import RunContext
 from sordino.select.dropout import Dropout
 from sordino.select.fixed import Everyone, FixedSize
 from sordino.select.poisson import Poisson
-from sordino.server.step import ServerStep
+from sordino.server.step import ServerStep, step_of_path, usual_path
 from sordino.train.settings import LocalTraining
 from sordino.train.trainer import Trainer
 
@@ -43,17 +47,26 @@ def assemble(
         seed=recipe.run.seed,
         hidden=recipe.model.hidden,
         activation=recipe.model.activation,
+        bias=recipe.model.bias,
     )
     models.check(module, federation.input_shape)
     layout = Layout.of(module)
     training = _training(recipe)
     facts = _facts(recipe, federation, layout, training)
     if mechanism is None:
-        mechanism = MECHANISMS[recipe.mechanism.name].compose(recipe.mechanism, facts)
+        spec, shares = MECHANISMS[recipe.mechanism.name], OpeningShares(**recipe.opening.model_dump())
+        facts, before = prepare(shares, spec, recipe.mechanism, facts, federation.input_shape)
+        mechanism = replace(spec.compose(recipe.mechanism, facts), preparation=before)
     if recipe.aggregate.kind == "secure" and not isinstance(mechanism.aggregator, SecureSum):
         raise RecipeError(
             f"aggregate.kind is 'secure', but {recipe.mechanism.name} ({mechanism.mode}, {mechanism.trust} trust) has "
             "no noise shares to sum: use dp_sgd or dropout_robust, or leave aggregate.kind out"
+        )
+    if recipe.aggregate.shards > 1 and not isinstance(mechanism.aggregator, ShardedSum):
+        raise RecipeError(
+            f"aggregate.shards is {recipe.aggregate.shards}, but {recipe.mechanism.name} ({mechanism.mode}, "
+            f"{mechanism.trust} trust) makes no secure sums that could be dealt out: set it to 1, or take "
+            "mechanism.trust = 'distributed' with aggregate.kind = 'secure'"
         )
     loss = models.loss(recipe.model.loss, module, federation.classes)
     trainer = Trainer(module, loss, training, recipe.train.engine, recipe.train.chunk, mechanism.after_step)
@@ -66,14 +79,27 @@ def assemble(
         layout,
         layout.flatten({name: p.detach() for name, p in module.named_parameters()}).clone(),
         Dropout(**recipe.dropout.model_dump()),
-        ServerStep(
-            recipe.server.learning_rate or mechanism.server_learning_rate,
-            recipe.server.momentum,
-            recipe.server.weight_decay,
-        ),
+        _step(recipe, mechanism, facts),
         facts.target,
         Streams(recipe.run.seed),
     )
+
+
+def _step(recipe: Recipe, mechanism: Mechanism, facts: PublicFacts) -> ServerStep:
+    """Returns the server's step: as long as is set, or as a path asks for, or the mechanism's own."""
+    chosen, rounds = recipe.server, recipe.run.rounds
+    rate = chosen.learning_rate or mechanism.server_learning_rate
+    if chosen.path is not None:
+        path = chosen.path if chosen.path != "auto" else _usual_path(mechanism, facts)
+        rate = step_of_path(path, rounds, mechanism.adapter.start().clip_norm)
+    first = math.floor(rounds * (1 - chosen.average)) + 1 if chosen.average else None
+    return ServerStep(rate, chosen.momentum, chosen.weight_decay, first)
+
+
+def _usual_path(mechanism: Mechanism, facts: PublicFacts) -> float:
+    units = facts.records if mechanism.unit == "record" else float(facts.population)
+    epsilon = facts.target.limit("server.path")
+    return usual_path(separation_for(epsilon, facts.target.delta), units)
 
 
 def load(recipe: Recipe) -> Federation:
@@ -147,6 +173,9 @@ def _facts(recipe: Recipe, federation: Federation, layout: Layout, training: Loc
         secure=recipe.aggregate.kind != "plain",
         fidelity=recipe.aggregate.fidelity,
         corrupt=recipe.aggregate.corrupt,
+        shards=recipe.aggregate.shards,
+        combine=recipe.aggregate.combine,
+        trim=recipe.aggregate.trim,
         rounding=recipe.aggregate.rounding,
         late=recipe.dropout.late,
         classes=federation.classes,

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from sordino._version import __version__
 from sordino.account.certificate.document import Statement
+from sordino.aggregate.secure.graph import choose
 from sordino.aggregate.secure_sum import SecureSum
+from sordino.errors import RecipeError
 from sordino.mechanism import Mechanism
 from sordino.recipe import Recipe
 from sordino.runs.context import RunContext
@@ -33,7 +35,7 @@ def statement_of(context: RunContext) -> Statement:
         if context.randomness.simulation
         else "the operating system's entropy",
         arithmetic=mechanism.perturber.arithmetic,
-        secure_sum=_summed(mechanism, recipe),
+        secure_sum=_summed(mechanism, mechanism.selector.expected(context.federation.declared.people)),
         data_accesses=tuple(_accesses(context)),
         unprotected=tuple(_unprotected(context)),
         assumptions=tuple(_assumptions(context)),
@@ -62,7 +64,7 @@ def _executed(mechanism: Mechanism, recipe: Recipe, simulation: bool) -> str:
     return f"{type(chosen).__name__}, drawn {drawn}, by the server"
 
 
-def _summed(mechanism: Mechanism, recipe: Recipe) -> str:
+def _summed(mechanism: Mechanism, expected: float) -> str:
     summing = mechanism.aggregator
     if mechanism.trust != "distributed":
         return "none: the server receives every message"
@@ -76,17 +78,41 @@ def _summed(mechanism: Mechanism, recipe: Recipe) -> str:
         "masked": "masks were played, keys were not exchanged",
         "full": "the whole protocol was played",
     }[summing.fidelity]
-    collusion = f"a share of {summing.corrupt:g} of a cohort" if summing.corrupt else "nobody"
-    return (
-        f"secure sum ({played}); withstands a share of {summing.tolerance:g} vanishing and the server colluding with "
-        f"{collusion}; computational security (X25519, AES, 128 bits), sparse graphs fail with probability 2^-40"
+    shards = int(getattr(summing, "shards", 1))
+    return "; ".join([f"secure sum ({played})", *_protocol(summing, expected, shards)])
+
+
+def _protocol(summing: SecureSum, expected: float, shards: int) -> Iterator[str]:
+    """Yields the terms that a sum over the expected cohort has: a cohort's real size may be secret."""
+    clients = max(2, round(expected / shards))
+    sharded = f"{shards} shards of about {clients} clients, each a sum of its own" if shards > 1 else ""
+    yield from filter(None, [sharded])
+    try:
+        # whoever works with the server may all sit in one shard
+        chosen = choose(clients, dropout=summing.tolerance, corrupt=min(1.0, summing.corrupt * shards))
+    except RecipeError:
+        yield f"a cohort of the expected {clients} clients is too small for the protocol"
+        return
+    yield (
+        f"of {clients} clients, as many as are expected, threshold {chosen.threshold} to recover a secret and "
+        f"{chosen.consents} to open a sum, so that {clients - chosen.consents} may vanish"
     )
+    friends = f"up to {chosen.corrupt} of them" if chosen.corrupt else "nobody (aggregate.corrupt = 0)"
+    yield f"withstands a server that lies and colludes with {friends}"
+    graph = (
+        f"each draws {chosen.degree} holders of its shares, which fails with probability at most 2^-40"
+        if chosen.degree
+        else "everybody holds shares of everybody, which no lie can cut"
+    )
+    yield f"computational security of 128 bits (X25519, AES, Ed25519); {graph}"
 
 
 def _accesses(context: RunContext) -> Iterator[str]:
     yield "training rounds: charged"
     if context.mechanism.opening is not None:
         yield "an opening release before the first round: charged"
+    for one in context.mechanism.preparation:
+        yield f"{one.mechanism.name}, a noisy sum before the first round: charged"
     if context.recipe.data.normalise != "none":
         yield "scaling of each record by itself: needs no charge"
     yield "choice of settings, data exploration, earlier trials without this ledger: not charged, not known here"
@@ -97,6 +123,8 @@ def _accesses(context: RunContext) -> Iterator[str]:
 def _unprotected(context: RunContext) -> Iterator[str]:
     if context.recipe.run.target is not None and not test_is_public(context.federation):
         yield "the round in which the run ended (run.target is asked of private test records)"
+    if views(context.mechanism)["outsider"].most_asked and not isinstance(context.mechanism.selector, Everyone):
+        yield "how often the client that was asked most took part, which coins alone decide"
     yield "number and kind of releases, and public settings"
     yield "how long rounds take, and when the ledger's heads were published"
 
@@ -106,7 +134,9 @@ def _assumptions(context: RunContext) -> Iterator[str]:
     if context.mechanism.trust == "distributed":
         yield "clients add their shares of noise, the server follows the protocol"
         yield "who vanishes does not depend on the data"
+        yield from getattr(context.mechanism.aggregator, "remarks", ())
     if context.mechanism.trust == "central":
         yield "the server is trusted with every message"
     if context.mechanism.unit == "record":
         yield "a record that several clients hold is protected once for each copy, not all copies together"
+        yield "a record's gradient is computed to the same bits whoever shares its batch (train/alike.py looks for it)"

@@ -28,8 +28,14 @@ def chance_of_early_end(ledger: Ledger, run: str, schedule: PlannedCharges, budg
     **Formal guarantees**: if every client can pay for *all* planned rounds on top of what it paid before this run, no
     coin can end it. Otherwise, for independent coins on a ledger without earlier runs, `chance_over_schedule` bounds
     the chance from the whole schedule, dear rounds included, in the additive cost of a privacy filter: a client that
-    the accountant bars has exceeded that filter's capacity, too, so inability is never underestimated.
+    the accountant bars has exceeded that filter's capacity, too, so inability is never underestimated. Only clients
+    of this run that could be selected in its first round are counted on: who joins late, or belongs to another run of
+    the federation, keeps no early round going.
+    **Edge cases**: with no more clients than `minimum` a run does not even begin without one of them, which shows that
+    it is there: 1 where its presence is to be hidden (`add_remove`).
     """
+    if len(ledger.members) <= minimum and any(_hides_presence(charge) for charges in schedule for charge in charges):
+        return 1.0
     amplified = [charge for charges in schedule for charge in charges if charge.payers == "eligible"]
     if not amplified:
         return 0.0
@@ -41,7 +47,7 @@ def chance_of_early_end(ledger: Ledger, run: str, schedule: PlannedCharges, budg
     if earlier or not all(isinstance(charge.event, PoissonSampledDpEvent) for charge in amplified):
         return 1.0
     rates = [max(_rate(charge) for charge in charges if charge.payers == "eligible") for charges in schedule]
-    clients = len(ledger.members)
+    clients = _there(ledger, run)
     total = 0.0
     for guarantee, plan in plans.items():
         chosen = filter_for(strictest, budget.delta, ComposedDpEvent(tuple(plan)), guarantee.adjacency)
@@ -49,6 +55,18 @@ def chance_of_early_end(ledger: Ledger, run: str, schedule: PlannedCharges, budg
         left = np.full(clients, chosen.capacity)
         total += chance_over_schedule(left, min(minimum, clients), rates, costs, chosen.capacity)
     return min(1.0, total)
+
+
+def _there(ledger: Ledger, run: str) -> int:
+    """Returns how many clients could be selected in the run's first round (all of them if none was played)."""
+    for entry in ledger.entries:
+        if entry.run == run and entry.round_ > 0:
+            return max(1, entry.excluded.population - len(entry.excluded))
+    return len(ledger.members)
+
+
+def _hides_presence(charge: Charge) -> bool:
+    return charge.guarantee.unit == "client" and charge.guarantee.adjacency == "add_remove"
 
 
 def _by_guarantee(schedule: PlannedCharges) -> dict[Guarantee, list[DpEvent]]:

@@ -96,6 +96,6 @@ class ServerSide:
 
     def adapt(self, asked: Asked, here: Position, released: Released) -> Position:
         """Applies the release to the model and chooses the next round's knobs; scores are for the caller to renew."""
-        weights, state = self.step.apply(here.weights, released.mean, here.state)
+        weights, state = self.step.apply(here.weights, released.mean, here.state, asked.turn.round_)
         knobs = self.mechanism.adapter.adapt(asked.turn.but(weights=weights), released, here.public)
         return Position(asked.turn.round_, weights, knobs, {**state, **released.memory}, here.public)

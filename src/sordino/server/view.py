@@ -10,9 +10,12 @@ def views(mechanism: Mechanism) -> dict[str, View]:
     """Returns the views against which the mechanism's promises are made.
 
     **Formal guarantees**: the server selects, so it sees who was asked, who vanished and who is counted, whatever the
-    trust. An outsider sees what is released, aborted rounds, the end, and `public/`: never more than the server.
+    trust. An outsider sees what is released, aborted rounds, the end, and `public/`: never more than the server. How
+    often the client that was asked most took part stands in `public/` only where no promise rests on secret coins;
+    elsewhere the certificate tells bounds that no coin decides.
     """
     trust = mechanism.trust
+    secret = any(charge.payers == "eligible" for charge in mechanism.quote(mechanism.adapter.start()))
     return {
         "server": View(
             "server",
@@ -29,6 +32,7 @@ def views(mechanism: Mechanism) -> dict[str, View]:
             revealed=False,
             cohort=False,
             extra_noise=trust != "central",
+            most_asked=not secret,
         ),
     }
 

@@ -20,6 +20,11 @@ from sordino.types import IntArray
 PADDING = 0.25
 """Largest share of a row of a rectangle that may be padding."""
 
+_CACHE = 1 << 20
+"""Numbers of records that are worked on at once: about a core's own cache."""
+_NARROWEST = 64
+"""Fewest columns of a part, so that matrix products stay efficient."""
+
 
 @dataclass(frozen=True)
 class Rectangle:
@@ -44,6 +49,20 @@ class Rectangle:
             taken = records.index_select(0, torch.from_numpy(index))
         return taken.view(*self.index.shape, *records.shape[1:])
 
+    def narrower(self, numbers: int, more_than: int) -> Iterator[Rectangle]:
+        """Yields the rectangle in parts of fewer columns, where records of so many numbers would not fit a cache.
+
+        Where the cuts are follows from the rectangle's length alone, so that no client changes how another's records
+        are added up; a rectangle that is cut has parts of more columns than `more_than`.
+        """
+        length = self.index.shape[1]
+        columns = max(_NARROWEST, more_than + 1, _CACHE // max(1, numbers))
+        cuts = [first for first in range(0, length, columns) if not first or length - first > more_than]
+        for first, end in zip(cuts, [*cuts[1:], length], strict=True):
+            inside = int(np.count_nonzero(self.lengths > first))  # lengths descend
+            lengths = np.minimum(self.lengths[:inside] - first, end - first)
+            yield Rectangle(self.rows[:inside], self.index[:inside, first:end], lengths)
+
     def mask(self, dtype: torch.dtype) -> Tensor:
         """Returns 1 for records that count and 0 for padding, `[clients, length]`."""
         inside = np.arange(self.index.shape[1]) < self.lengths[:, None]
@@ -57,20 +76,32 @@ class Rectangle:
         return self.mask(dtype) / torch.from_numpy(self.lengths)[:, None].to(dtype)
 
 
-def rectangles(records: IntArray, rows: IntArray, starts: IntArray, lengths: IntArray) -> Iterator[Rectangle]:
+def rectangles(
+    records: IntArray, rows: IntArray, starts: IntArray, lengths: IntArray, apart: bool = False
+) -> Iterator[Rectangle]:
     """Cuts ragged batches `records[starts[i] : starts[i] + lengths[i]]` into rectangles with little padding.
 
+    With `apart`, how long a client's row is follows from its own batch alone (`padded`), so that a record of one client
+    changes nothing in how another's are added up.
     **Edge cases**: rows with an empty batch appear in no rectangle.
     """
     longest_first = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
     rows, starts, lengths = rows[longest_first], starts[longest_first], lengths[longest_first]
     while len(rows):
-        length = int(lengths[0])
+        length = padded(int(lengths[0])) if apart else int(lengths[0])
+        shortest = padded(int(lengths[0]), below=True) + 1 if apart else (1 - PADDING) * length
         # lengths descend, so the first row that is too short for this rectangle opens the next one
-        end = int(np.searchsorted(-lengths, -(1 - PADDING) * length, side="right"))
+        end = int(np.searchsorted(-lengths, -shortest, side="right"))
         offset = np.minimum(np.arange(length), lengths[:end, None] - 1)
         yield Rectangle(rows[:end], records[starts[:end, None] + offset], lengths[:end])
         rows, starts, lengths = rows[end:], starts[end:], lengths[end:]
+
+
+def padded(length: int, below: bool = False) -> int:
+    """Returns the least of 1, 2, 3, 4, 6, 8, …, 48, 64, 72, 80, … that holds a batch (or the one `below` it)."""
+    step = 1 << max(0, (length - 1).bit_length() - (2 if length <= 64 else 4))
+    fits = -(-length // step) * step
+    return fits - step if below else fits
 
 
 @dataclass(frozen=True)
@@ -138,5 +169,5 @@ class PoissonBatches:
         before = np.concatenate([[0], np.cumsum(drawn)])
         lengths = before[ends] - before[ends - sizes]
         return rectangles(
-            self.shard.records[place[drawn]], np.arange(len(sizes)), before[ends - sizes], lengths
+            self.shard.records[place[drawn]], np.arange(len(sizes)), before[ends - sizes], lengths, apart=True
         ), lengths

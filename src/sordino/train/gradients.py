@@ -1,4 +1,21 @@
-"""What every engine offers: gradients of many clients at once, and sums of clipped ones."""
+"""What every engine offers: gradients of many clients at once, and sums of clipped ones, with what floats do to them.
+
+**What one unit moves a computed sum by.** A unit (an example, or a client) adds a vector of norm ≤ bound·(1 − MARGIN).
+Let a sum have b units of T terms together, whose lengths add up to at most λ·bound for each unit (λ = 1 where a unit is
+one outer product; `_norms` sees to λ ≤ 128 elsewhere). In whatever order T products are added up, fused or not, the
+result is off by at most (T + 3)·u·b·λ·bound·(1 + 10⁻⁴), where u is the unit roundoff (Higham 2002, §3.1, summed over
+coordinates by the triangle inequality). Two neighbours are off by that much each, in directions that nobody controls:
+
+* at most `SINGLE` terms of single precision, one to a unit: 2·35·2⁻²⁴·32 = 1.34·10⁻⁴ of the bound;
+* more, in double precision: 2·(T + 3)·2⁻⁵³·b·λ, at most 5·10⁻⁵ as long as T·b·λ ≤ 2.2·10¹¹ (`MOST`, held to).
+
+Both are below MARGIN less what rounding does to a unit's own factor and norm (10⁻⁵), so that a unit that comes or goes
+moves the *computed* sum by at most the bound. Nothing else is left for floats, as long sums stay in double precision
+until they are rounded to a grid.
+
+**Assumed**: what a unit's own vector is does not depend on who else is in the batch. A library may round a row of a
+matrix product differently beside another number of rows; `batch_alike` looks for that, bit by bit.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +24,16 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-MARGIN = 1e-6
-"""How far below the bound a clipped vector is put, so that float32 rounding cannot lift it above."""
+from sordino.errors import SordinoError
+
+MARGIN = 2e-4
+"""How far below the bound a clipped vector is put, so that no rounding lifts what it does to a sum above the bound."""
+
+SINGLE = 32
+"""Most terms that are added up in single precision."""
+
+MOST = 2.2e11
+"""Most terms times units times λ of a sum in double precision."""
 
 
 class Gradients(Protocol):
@@ -17,8 +42,9 @@ class Gradients(Protocol):
     Batches are rectangles: `x [n, b, …]`, `y [n, b, …]`; `weights [n, b]` holds each example's share of its client's
     objective Σ_j weights[k, j]·loss(k, j), zero for padding.
 
-    **Formal guarantees** of the clipped sums: every vector that is added has norm ≤ bound; one that is not finite is
-    left out.
+    **Formal guarantees** of the clipped sums: every vector that is added has norm ≤ bound·(1 − MARGIN), and one more or
+    less moves the sum, as it was computed, by at most `bound` (above); one that is not finite is left out. Sums of more
+    than `SINGLE` terms are in double precision.
     """
 
     def outputs(self, rows: Tensor, x: Tensor) -> Tensor:
@@ -38,19 +64,37 @@ class Gradients(Protocol):
 
 def clip_factors(norms: Tensor, bound: float) -> Tensor:
     """Returns the factor ≤ 1 for each norm that brings it to at most `bound`; zero where the norm is not finite."""
-    factors = torch.where(norms > bound, bound * (1 - MARGIN) / norms, 1.0)
+    limit = bound * (1 - MARGIN)
+    factors = torch.where(norms > limit, limit / norms, 1.0)
     return factors.where(torch.isfinite(norms), 0.0)
+
+
+def held(terms: int, units: int, spread: float = 1.0) -> None:
+    """Refuses a sum whose rounding `MARGIN` does not cover.
+
+    Raises:
+        SordinoError: it has too many terms.
+    """
+    if terms * units * spread > MOST:
+        raise SordinoError(
+            f"a sum of {terms:,} terms is too long for its rounding to be bounded: take smaller batches "
+            "(mechanism.sampling_rate, train.batch_size), or more clients with fewer records"
+        )
 
 
 def summed_clients(gradients: Tensor, bound: float) -> tuple[Tensor, Tensor]:
     """Returns the sum of rows `[n, d] → [d]`, each clipped, and their norms."""
-    norms = torch.linalg.vector_norm(gradients, dim=1)
+    held(len(gradients), len(gradients))
+    norms = torch.linalg.vector_norm(gradients, dim=1, dtype=torch.float64)
     kept = gradients.where(torch.isfinite(norms)[:, None], 0.0)
-    return clip_factors(norms, bound) @ kept, norms
+    scaled = kept * clip_factors(norms, bound).to(kept.dtype)[:, None]
+    return scaled.sum(0, dtype=torch.float64), norms.to(gradients.dtype)
 
 
 def summed_examples(examples: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
     """Returns each client's sum of its examples' gradients `[n, b, d] → [n, d]`, each clipped, and the norms."""
-    norms = torch.linalg.vector_norm(examples, dim=2)
+    held(examples.shape[1], examples.shape[1])
+    norms = torch.linalg.vector_norm(examples, dim=2, dtype=torch.float64)
     kept = examples.where(torch.isfinite(norms)[..., None], 0.0)
-    return torch.einsum("nb,nbd->nd", clip_factors(norms, bound) * mask, kept), norms * mask
+    scaled = kept * (clip_factors(norms, bound).to(kept.dtype) * mask)[..., None]
+    return scaled.sum(1, dtype=torch.float64), norms.to(examples.dtype) * mask

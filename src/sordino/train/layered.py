@@ -11,14 +11,21 @@ from typing import cast
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from sordino.models.losses import Loss
 from sordino.train.closed_form import output_error
-from sordino.train.gradients import clip_factors
-from sordino.train.layers.layer import ROUNDING, Layer, Weighted
+from sordino.train.gradients import SINGLE, clip_factors, held
+from sordino.train.layers.layer import ROUNDING, Layer, Single, Weighted
 
 Term = tuple[Weighted, Tensor, Tensor]
 """A layer, its inputs, and the error at its outputs."""
+
+SPREAD = 128
+"""Most that a unit's terms may be longer together than it is itself: beyond, it is clipped by their lengths."""
+
+ALIKE = 4
+"""Fewest rows of a matrix product: among fewer, libraries are known to add up a row in another order."""
 
 
 class LayeredGradients:
@@ -62,6 +69,11 @@ class LayeredGradients:
         return total, norms
 
     def clipped_examples(self, rows: Tensor, x: Tensor, y: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
+        lacking = ALIKE - (x.shape[1] if len(rows) > 1 else mask.numel())
+        if lacking > 0 and mask.numel():
+            x, y = (torch.cat([part, part[:, :1].expand(-1, lacking, *part.shape[2:])], 1) for part in (x, y))
+            sums, norms = self.clipped_examples(rows, x, y, functional.pad(mask, (0, lacking)), bound)
+            return sums, norms[:, : mask.shape[1]]
         sums, norms = self._clip_examples(rows, x, y, mask, bound)
         good = torch.isfinite(norms)
         if not good.all():
@@ -74,21 +86,31 @@ class LayeredGradients:
     @torch.no_grad()
     def _clip_clients(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float) -> tuple[Tensor, Tensor]:
         terms = list(self._terms(rows, x, y, weights))
-        norms = _norms(terms)
+        norms = _norms([layer.squared_norms(inputs, error) for layer, inputs, error in terms])
+        held(max(error[..., 0].numel() for _, _, error in terms), len(x), SPREAD)
         factors = clip_factors(norms, bound)[:, None]
         merged = [(layer, _together(inputs), _together(_scaled(error, factors))) for layer, inputs, error in terms]
-        return self._collected(merged, 1)[0], norms
+        return self._collected(merged, x.new_empty(1, self.width, dtype=torch.float64))[0], norms
 
     @torch.no_grad()
     def _clip_examples(self, rows: Tensor, x: Tensor, y: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
         terms = list(self._terms(rows, x, y, mask))
-        norms = _norms([(layer, _alone(inputs), _alone(error)) for layer, inputs, error in terms]).view(mask.shape)
+        single = {layer: layer.examples(inputs, error) for layer, inputs, error in terms if hasattr(layer, "examples")}
+        others = [term for term in terms if term[0] not in single]
+        squares = [_own(each) for each in single.values()]
+        squares += [layer.squared_norms(_alone(inputs), _alone(error)) for layer, inputs, error in others]
+        norms = _norms(squares).view(mask.shape)
         factors = clip_factors(norms, bound)
-        scaled = [(layer, inputs, _scaled(error, factors)) for layer, inputs, error in terms]
-        return self._collected(scaled, x.shape[0]), norms
+        scaled = [(layer, inputs, _scaled(error, factors)) for layer, inputs, error in others]
+        positions = max([1, *(error[0, 0, ..., 0].numel() for _, _, error in others)])
+        held(mask.shape[1] * positions, mask.shape[1], SPREAD if positions > 1 else 1)
+        dtype = x.dtype if mask.shape[1] * positions <= SINGLE else torch.float64
+        out = self._collected(scaled, x.new_empty(len(x), self.width, dtype=dtype))
+        for layer, each in single.items():
+            cast(Single, layer).place(_weighted(factors, each), out)
+        return out, norms
 
-    def _collected(self, terms: list[Term], count: int) -> Tensor:
-        out = terms[0][1].new_empty(count, self.width)
+    def _collected(self, terms: list[Term], out: Tensor) -> Tensor:
         for layer, inputs, error in terms:
             layer.gradient(inputs, error, out)
         return out
@@ -122,14 +144,27 @@ def _scaled(error: Tensor, factors: Tensor) -> Tensor:
     return error * factors[(..., *[None] * (error.dim() - 2))]
 
 
-def _norms(terms: list[Term]) -> Tensor:
-    """Returns the gradient norms of clients, rounded up.
+def _own(each: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns squared norms and norms of gradients `[n, b, entries]` that are in memory, as `squared_norms` does."""
+    norms = torch.linalg.vector_norm(each.flatten(0, 1), dim=1, dtype=torch.float64)
+    return norms.square().to(each.dtype), norms.to(each.dtype)
+
+
+def _weighted(factors: Tensor, each: Tensor) -> Tensor:
+    """Returns each client's sum of its examples' gradients times their factors; of many in double precision."""
+    if each.shape[1] <= SINGLE:
+        return torch.bmm(factors[:, None], each)[:, 0]
+    return (each * factors[..., None]).sum(1, dtype=torch.float64)
+
+
+def _norms(parts: list[tuple[Tensor, Tensor]]) -> Tensor:
+    """Returns the gradient norms of clients, rounded up, from their layers' squared norms and lengths.
 
     Where examples cancel, rounding is relative to what cancelled: the sum of the examples' own norms. It is added, so
-    that a sum of gradients that are scaled by these norms keeps its bound.
+    that a sum of gradients that are scaled by these norms keeps its bound; and no norm is below 1/128 of it.
     """
     squares, summands = torch.zeros(()), torch.zeros(())
-    for layer, inputs, error in terms:
-        square, lengths = layer.squared_norms(inputs, error)
+    for square, lengths in parts:
         squares, summands = squares + square, summands + lengths.square()
-    return squares.clamp_min(0).sqrt() + ROUNDING * summands.sqrt()
+    lengths = summands.sqrt()
+    return (squares.clamp_min(0).sqrt() + ROUNDING * lengths).maximum(lengths / SPREAD)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
 from sordino.data.federation import ClientData
 from sordino.stages import Update
 from sordino.terms import Turn
@@ -43,10 +45,13 @@ class ExampleGradients:
     """
 
     sampling_rate: float = 1.0
+    tally: str | None = None
+    """Name of a side column in which a client counts ½ for each record that was not clipped and −½ for each other."""
 
     def train(self, trainer: Trainer, turn: Turn, data: ClientData) -> Update:
         rate = self.sampling_rate if self.sampling_rate < 1 else None
-        rows, _ = trainer.example_sum(
+        rows, taken, clipped = trainer.counted_sum(
             turn.weights, data, turn.knobs.clip_norm, rate, turn.randomness, turn.round_, per_client=True
         )
-        return Update(data.clients, -rows, data.sizes, example_clip=turn.knobs.clip_norm)
+        side = {} if self.tally is None else {self.tally: torch.from_numpy(taken / 2 - clipped).float()[:, None]}
+        return Update(data.clients, -rows, data.sizes, example_clip=turn.knobs.clip_norm, side=side)

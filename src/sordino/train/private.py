@@ -13,7 +13,7 @@ from sordino.random.on_grid import noisy_sums
 from sordino.random.streams import Randomness
 from sordino.train.batches import EpochBatches, PoissonBatches, Rectangle
 from sordino.train.descent import AfterStep, mean_gradients
-from sordino.train.gradients import Gradients, clip_factors
+from sordino.train.gradients import SINGLE, Gradients, clip_factors
 from sordino.train.optimizers import Optimizer
 from sordino.train.shard import Shard
 
@@ -51,10 +51,8 @@ class PrivateDescent:
     **Formal guarantees** (`clip_then_noise`): one record moves a step's sum by at most clip_norm, against Gaussian
     noise of noise_multiplier · clip_norm on every coordinate, drawn afresh for (round, client, step). The sum is
     rounded to a grid and noised in integers (`random/on_grid.py`); whatever the optimiser does with it afterwards, in
-    single precision, is post-processing, and so is the regulariser's λ·w, which is added to the noisy mean.
-    **Assumed**: sums of clipped gradients are made in single precision, where addition is not associative, so a record
-    also changes how the others are rounded. 4·10⁻⁶ of the norm are set aside for that, which is not proved to
-    suffice.
+    single precision, is post-processing, and so is the regulariser's λ·w, which is added to the noisy mean. That a
+    record also changes how the others' sum is rounded is within clip_norm (`train/gradients.py`).
     **Edge cases**: an empty Poisson batch still takes its step, on noise alone. Gradients that are not finite are left
     out of the sum.
     **Reference**: Abadi et al. (2016), "Deep Learning with Differential Privacy", Algorithm 1.
@@ -113,21 +111,31 @@ class PrivateDescent:
             noise = randomness.normals(*stream, shard.clients, w.shape[1])
             noisy = noise.mul_(privacy.noise_multiplier * privacy.clip_norm).add_(sums).div_(divisor)
             return noisy.mul_(clip_factors(torch.linalg.vector_norm(noisy, dim=1), privacy.clip_norm)[:, None])
-        sums = example_sums(self.gradients, w, shard, batches, privacy.clip_norm)
+        sums, _ = example_sums(self.gradients, w, shard, batches, privacy.clip_norm)
         keys = randomness.keys(*stream, shard.clients)
-        return noisy_sums(sums, privacy.clip_norm, privacy.noise_multiplier, keys).div_(divisor)
+        return noisy_sums(sums, privacy.clip_norm, privacy.noise_multiplier, keys, dtype=w.dtype).div_(divisor)
 
 
 def example_sums(
     gradients: Gradients, w: Tensor, shard: Shard, batches: Iterable[Rectangle], clip_norm: float
-) -> Tensor:
-    """Returns each client's sum of clipped per-example gradients `[n, d]`, under its own weights or `w [1, d]`."""
-    out = w.new_zeros(len(shard.clients), w.shape[1])
-    for batch in batches:
-        rows = torch.from_numpy(batch.rows)
+) -> tuple[Tensor, Tensor]:
+    """Returns each client's sum of clipped per-example gradients `[n, d]`, under its own weights or `w [1, d]`.
+
+    Beside it, how many of its examples had to be clipped, or were left out because they were not finite `[n]`.
+
+    **Formal guarantees**: one record moves the sum, as it was computed, by at most clip_norm. In double precision where
+    a client has more than 32 records; those of fewer are exact in either.
+    """
+    found, numbers = [], shard.x[:1].numel()
+    clipped = torch.zeros(len(shard.clients), dtype=torch.int64)
+    for batch in (part for whole in batches for part in whole.narrower(numbers, SINGLE)):
+        rows, mask = torch.from_numpy(batch.rows), batch.mask(w.dtype)
         own = w if w.shape[0] == 1 else w[rows]
-        sums, _ = gradients.clipped_examples(
-            own, batch.take(shard.x), batch.take(shard.y), batch.mask(w.dtype), clip_norm
-        )
-        out[rows] = sums
-    return out
+        sums, norms = gradients.clipped_examples(own, batch.take(shard.x), batch.take(shard.y), mask, clip_norm)
+        found.append((rows, sums))
+        clipped[rows] += (~(norms <= clip_norm) & (mask > 0)).sum(1)
+    double = any(sums.dtype == torch.float64 for _, sums in found)
+    out = w.new_zeros(len(shard.clients), w.shape[1], dtype=torch.float64 if double else w.dtype)
+    for rows, sums in found:
+        out[rows] += sums.to(out.dtype)
+    return out, clipped

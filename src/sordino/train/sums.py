@@ -20,7 +20,8 @@ from sordino.types import IntArray
 class StepSum:
     """The sum over clients of the clipped update of one SGD step, u_k = −η·g_k.
 
-    **Formal guarantees**: every client adds a vector of norm ≤ clip_norm; one that is not finite adds nothing.
+    **Formal guarantees**: one client moves the sum, as it was computed, by at most clip_norm (`train/gradients.py`);
+    one that is not finite adds nothing.
     """
 
     gradients: Gradients
@@ -32,7 +33,7 @@ class StepSum:
     ) -> tuple[Tensor, Tensor]:
         """Returns the sum `[d]`, and the norms of the updates before clipping `[n]`."""
         batches = EpochBatches(shard, self.batch_size, randomness, round_)
-        total, norms = torch.zeros_like(w0), w0.new_zeros(len(shard.clients))
+        total, norms = torch.zeros_like(w0, dtype=torch.float64), w0.new_zeros(len(shard.clients))
         for batch in batches.step(0, len(shard.clients)):
             part, lengths = self.gradients.clipped_clients(
                 w0[None],
@@ -50,7 +51,7 @@ class StepSum:
 class ExampleSum:
     """The sums of clipped per-example gradients at the same weights for everyone (record unit).
 
-    **Formal guarantees**: one record more or less changes a client's sum by at most clip_norm.
+    **Formal guarantees**: one record more or less changes a client's sum by at most clip_norm, and nobody else's.
     """
 
     gradients: Gradients
@@ -64,14 +65,15 @@ class ExampleSum:
         randomness: Randomness,
         round_: int,
         per_client: bool,
-    ) -> tuple[Tensor, IntArray]:
-        """Returns each client's sum `[n, d]` (or the sum of them, `[1, d]`), and how many records it took."""
+    ) -> tuple[Tensor, IntArray, IntArray]:
+        """Returns each client's sum `[n, d]` (or the sum of them, `[1, d]`), how many records it took and clipped."""
         if sampling_rate is None:
             batches, counts = (
-                rectangles(shard.records, np.arange(len(shard.sizes)), shard.starts, shard.sizes),
+                rectangles(shard.records, np.arange(len(shard.sizes)), shard.starts, shard.sizes, apart=True),
                 shard.sizes,
             )
         else:
             batches, counts = PoissonBatches(shard, sampling_rate, randomness, round_).step(0)
-        sums = example_sums(self.gradients, w0[None], shard, batches, clip_norm)
-        return sums if per_client else sums.sum(0, keepdim=True), counts
+        sums, clipped = example_sums(self.gradients, w0[None], shard, batches, clip_norm)
+        total = sums if per_client else sums.sum(0, keepdim=True, dtype=torch.float64)
+        return total, counts, clipped.numpy()

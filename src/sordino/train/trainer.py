@@ -80,7 +80,7 @@ class Trainer:
     def clipped_sum(
         self, w0: Tensor, data: ClientData, clip_norm: float, randomness: Randomness, round_: int
     ) -> tuple[Tensor, Tensor]:
-        """Returns Σ_k clip(u_k) `[d]`, and the norms ‖u_k‖ before clipping `[n]`.
+        """Returns Σ_k clip(u_k) `[d]` in double precision, and the norms ‖u_k‖ before clipping `[n]`.
 
         Where every client takes a single step of plain SGD, no update is ever in memory; else it trains and sums.
         """
@@ -89,7 +89,7 @@ class Trainer:
             return summed_clients(self.train(w0, data, randomness, round_).rows, clip_norm)
         shards = self._shards(w0, data, counts, rows=0)
         found = self._pool.each(self._step, [(shard, w0, clip_norm, randomness, round_) for shard in shards])
-        total = torch.stack([torch.zeros_like(w0), *(part for part, _ in found)]).sum(0)
+        total = torch.stack([torch.zeros_like(w0, dtype=torch.float64), *(part for part, _ in found)]).sum(0)
         return total, _scattered(shards, [norms for _, norms in found], w0[:0])
 
     def example_sum(
@@ -102,7 +102,7 @@ class Trainer:
         round_: int,
         per_client: bool = False,
     ) -> tuple[Tensor, IntArray]:
-        """Returns the sum of clipped per-example gradients, and how many records each client's batch held.
+        """Returns the sum of clipped per-example gradients and how many records each client's batch held.
 
         Args:
             w0: the weights at which gradients are taken.
@@ -113,14 +113,31 @@ class Trainer:
             round_: the round.
             per_client: one sum for each client, `[n, d]`, instead of one over all, `[d]`.
         """
+        total, counts, _ = self.counted_sum(w0, data, clip_norm, sampling_rate, randomness, round_, per_client)
+        return total, counts
+
+    def counted_sum(
+        self,
+        w0: Tensor,
+        data: ClientData,
+        clip_norm: float,
+        sampling_rate: float | None,
+        randomness: Randomness,
+        round_: int,
+        per_client: bool = False,
+    ) -> tuple[Tensor, IntArray, IntArray]:
+        """Returns what `example_sum` does, and how many records of each client's batch were clipped."""
         shards = self._shards(w0, data, np.ones(len(data.clients), np.int64), data.sizes)
         jobs = [(shard, w0, clip_norm, sampling_rate, randomness, round_, per_client) for shard in shards]
         found = self._pool.each(self._examples, jobs)
-        counts = np.zeros(len(data.clients), np.int64)
-        for shard, (_, taken) in zip(shards, found, strict=True):
-            counts[shard.places] = taken
-        sums, nobody = [part for part, _ in found], w0.expand(0, -1)
-        return _scattered(shards, sums, nobody) if per_client else torch.cat([nobody, *sums]).sum(0), counts
+        counts, clipped = np.zeros((2, len(data.clients)), np.int64)
+        for shard, (_, taken, limited) in zip(shards, found, strict=True):
+            counts[shard.places], clipped[shard.places] = taken, limited
+        sums, nobody = [part for part, *_ in found], w0.expand(0, -1)
+        if not per_client:
+            return torch.cat([nobody.double(), *sums]).sum(0), counts, clipped
+        double = any(part.dtype == torch.float64 for part in sums)
+        return _scattered(shards, sums, nobody.double() if double else nobody), counts, clipped
 
     def private_steps(
         self,
@@ -176,7 +193,7 @@ def _scattered(shards: Sequence[Shard], parts: Sequence[Tensor], nobody: Tensor)
     """Returns the shards' rows in the order of the cohort; `nobody` is the answer for an empty one."""
     rows = nobody.new_empty(sum(len(part) for part in parts), *nobody.shape[1:])
     for shard, part in zip(shards, parts, strict=True):
-        rows[torch.from_numpy(shard.places)] = part
+        rows[torch.from_numpy(shard.places)] = part.to(rows.dtype)
     return rows
 
 

@@ -1,7 +1,9 @@
 """Graphs: holders that each client draws for itself; and parameters whose failures are as rare as promised."""
 
 import os
+from fractions import Fraction
 from itertools import combinations
+from math import comb, log2
 
 import numpy as np
 import pytest
@@ -49,13 +51,58 @@ def test_cohorts_of_a_few_hundred_get_the_complete_graph():
     ("clients", "corrupt", "expected"),
     [
         (1000, 0.0, Topology(19, 900, 36, 11, 0)),
-        (1000, 0.05, Topology(53, 900, 79, 5, 50)),
-        (10_000, 0.1, Topology(89, 9000, 127, 32, 1000)),
+        (1000, 0.05, Topology(53, 900, 79, 6, 50)),
+        (10_000, 0.1, Topology(89, 9000, 127, 51, 1000)),
     ],
 )
 def test_large_cohorts_get_few_holders(clients, corrupt, expected):
     # computed once by this code; the bounds behind them are tested by simulation below
     assert choose(clients, dropout=0.1, corrupt=corrupt) == expected
+
+
+def tail(least, drawn, others, corrupt):
+    """The chance to draw so many corrupt holders or more, counted with whole numbers."""
+    ways = sum(comb(corrupt, j) * comb(others - corrupt, drawn - j) for j in range(least, min(drawn, corrupt) + 1))
+    return Fraction(ways, comb(others, drawn))
+
+
+@pytest.mark.parametrize("dropout", [0.05, 0.1, 0.2])
+@pytest.mark.parametrize("corrupt", [0.0, 0.01, 0.05])
+@pytest.mark.parametrize("clients", [5, 50, 200, 399, 400, 1000, 3000])
+def test_the_parameters_meet_the_theorem_against_a_lying_server(clients, corrupt, dropout):
+    """Bell et al. (2020), malicious setting, with failures of 2^-40 in all, counted here once more and exactly."""
+    chosen, bad, gone = (
+        choose(clients, dropout=dropout, corrupt=corrupt),
+        int(clients * corrupt),
+        int(clients * dropout),
+    )
+    assert chosen.corrupt == bad and chosen.smallest_cohort == clients - gone
+    assert 2 * chosen.consents > clients + bad  # one story
+    if not chosen.degree:
+        assert clients < SPARSE_FROM and 2 * chosen.threshold > clients + bad  # one secret, with certainty
+        assert chosen.threshold <= clients - gone and chosen.margin == 0
+        return
+    k, t, margin, others = chosen.degree, chosen.threshold, chosen.margin, chosen.consents - 1
+    exposed = clients * tail(2 * t - k - 1, k, others, bad)
+    assert 2 * t > k + 1 and exposed <= Fraction(1, 2**40)
+    cut = 0.0
+    for a in range(k + 2 - t, clients - margin):  # every size of the group that would be opened by itself
+        b = max(margin + 1, chosen.consents - bad - a)
+        if a + b <= clients and clients - 1 - b >= k:
+            avoid = log2(comb(clients - 1 - b, k)) - log2(comb(clients - 1, k))
+            cut += 2.0 ** (log2(comb(clients, a)) + log2(comb(clients - a, b)) + a * avoid)
+    assert float(exposed) + cut <= 2.0**-40 * (1 + 1e-6)
+    # and every client's secrets can be recovered after the tolerated dropouts, but for 2^-20
+    stays = sum(comb(clients - 1 - gone, j) * comb(gone, k - j) for j in range(max(0, k - gone), t))
+    assert clients * Fraction(stays, comb(clients - 1, k)) <= Fraction(1, 2**20)
+
+
+def test_the_bound_holds_for_every_number_of_corrupt_clients_up_to_the_promised_one():
+    chosen = choose(1000, dropout=0.1, corrupt=0.05)
+    bounds = [
+        cut_off(1000, c, chosen.degree, chosen.threshold, chosen.consents, chosen.margin) for c in range(0, 51, 10)
+    ]
+    assert max(bounds) == bounds[-1] <= -40
 
 
 def test_failures_are_as_rare_as_promised():

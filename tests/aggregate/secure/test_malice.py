@@ -115,7 +115,7 @@ def two_stories(cast):
     without[4] = False
     told_otherwise = lie(play, "consent", SurvivorList(without, {}))
     consents = {c: play.say("consent", c, told_otherwise if c in (2, 5) else None) for c in IDS}
-    signatures = {c: consent_of(play, message).signature for c, message in consents.items()}
+    signatures = {c: consent_of(play, message).names for c, message in consents.items()}
     return play, told.alive, without, consents, signatures
 
 

@@ -183,16 +183,16 @@ def test_envelopes_name_round_terms_kind_and_sender():
             open_client(TERMS, MessageKind.CONSENT, broken)
 
 
-def test_the_format_is_version_2():
+def test_the_format_is_version_3():
     # golden: changing this changes the wire format, and needs a new version
     terms = SumTerms(round_=258, clients=(3, 4, 7), width=3, modulus_bits=24, threshold=2, smallest_cohort=2)
     vector = np.array([1, 2**23, 2**24 - 1], np.uint32)
     message = from_server(terms, MessageKind.MASKED, Masked(vector, {}).pack(terms))
     assert message.hex() == (
-        "5352444e" "02" "05" "0201000000000000" + terms.context.hex() + "00000000" "18" "03000000"
+        "5352444e" "03" "05" "0201000000000000" + terms.context.hex() + "00000000" "18" "03000000"
         "010000" "000080" "ffffff"
     )  # fmt: skip
-    assert terms.context.hex() == "128a2bf10cbfcc17805c64f035cc5f0785064467899227c4afdb619010cadf4e"
+    assert terms.context.hex() == "affd6c976ba0038c74d4a2fa4f8cc450dc82761ed552aabecd44b456b2e2c56d"
 
 
 @pytest.mark.parametrize("kind", list(MessageKind))
@@ -256,7 +256,7 @@ def test_impossible_terms_are_refused(changes):
 
 
 def test_every_setting_is_bound_into_the_context():
-    other = SumTerms(5, (1, 5), 7, 21, 1, 3, 2, 1, 1, False, 1, b"m" * 32, "other", "other")
+    other = SumTerms(5, (1, 5), 7, 21, 1, 3, 2, 1, 1, False, 1, b"m" * 32, "other", "other", True)
     for field in fields(other):
         assert replace(TERMS, **{field.name: getattr(other, field.name)}).context != TERMS.context
     assert len(TERMS.context) == 32

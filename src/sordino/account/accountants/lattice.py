@@ -46,12 +46,11 @@ def skellam(variance: float) -> Domination:
     if not (math.isfinite(variance) and 0 < variance <= LARGEST_VARIANCE):
         raise AccountingError(f"variance {variance:g} of Skellam noise must lie in (0, 2^30]")
     top = math.ceil(44 * math.sqrt(variance) + 150)
-    ratios = np.empty(top)
-    ratio = variance / (top + 0.5 + math.hypot(variance, top + 1.0))
-    for i in range(top, 0, -1):
-        ratio = 1 / (2 * i / variance + ratio)
-        ratios[i - 1] = ratio
-    return _domination(np.concatenate([[0.0], np.cumsum(np.log(ratios))]))
+    ratio, ratios = variance / (top + 0.5 + math.hypot(variance, top + 1.0)), list[float]()
+    for term in (2 * np.arange(top, 0, -1) / variance).tolist():  # lists: the steps cannot be made all at once
+        ratio = 1 / (term + ratio)
+        ratios.append(ratio)
+    return _domination(np.concatenate([[0.0], np.cumsum(np.log(ratios[::-1]))]))
 
 
 @lru_cache(maxsize=4096)

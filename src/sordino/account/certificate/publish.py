@@ -139,8 +139,9 @@ class _Source:
         return replace(proof, budget=budget * (1 + 1e-9), budget_delta=entry.delta), _BUDGET
 
     def _secret(self, guarantee: Guarantee) -> bool:
-        """Whether what clients paid here follows from coins that another promise needs to be secret."""
-        return bool(self._credited) and self._ledger.book(guarantee).by_participation
+        """Whether what clients paid here follows from coins that a reader must not learn from."""
+        hidden = bool(self._credited) or not self._views["outsider"].most_asked
+        return hidden and self._ledger.book(guarantee).by_participation
 
     def _everything(self, guarantee: Guarantee) -> Counter[DpEvent]:
         """Returns the history of a client that took part in every release."""

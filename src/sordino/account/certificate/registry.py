@@ -1,12 +1,14 @@
 """The certificate as an entry of the OpenDP deployments registry, in YAML.
 
-Reference: schema of the registry's data (tiers 1 to 3), fields `deployment.product`, `dp_flavor`, `privacy_loss`,
-`model`, `accounting`, `implementation`. What only the data curator knows is marked "to be filled in".
+Reference: opendp/deployments-registry-data, layout of September 2026 (`basic`, `dp_variant`, `privacy_loss`,
+`deployment_model`, `accounting`, `implementation`, `administrative`, tiers 1 to 3); as a JSON Schema it is in
+`tests/account/registry_schema.json`. What only the data curator knows is marked "to be filled in".
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -26,39 +28,41 @@ def entry(document: CertificateDocument) -> dict[str, Any]:
     """Returns the entry as nested dictionaries."""
     told, main = document.statement, _main(document)
     run = dict(about(document))
-    flavor = "Approximate DP" if main.epsilon is not None else "other"
+    variant = "Custom" if main.epsilon is None else "Approximate DP" if main.delta else "Pure DP"
     kind = f"{told.mechanism} ({told.mode}, {told.trust} trust)"
     made = f"A model trained by federated learning with {kind}, {document.releases} releases."
     seeded = " A simulation: seeded noise." if document.simulation else ""
     return {
-        "url_slug": "-".join(f"{document.federation} {document.run}".lower().split()),
+        "url_slug": re.sub(r"[^a-z0-9]+", "-", f"{document.federation} {document.run}".lower()).strip("-"),
         "status": "Draft",
         "tier": 3,
         "deployment": {
-            "product": {
+            "basic": {
                 "name": f"{document.federation}, {told.mechanism}",
-                "data_curators": [_OPEN],
+                "data_curators": [{"data_curator_name": _OPEN, "data_curator_type": _OPEN}],
                 "intended_use": _OPEN,
                 "data_product_type": "Machine learning model",
+                "data_product_region": _OPEN,
                 "description": f"{made}{seeded}",
                 "publication_date": document.time[:10],
             },
-            "dp_flavor": {
-                "name": flavor,
+            "dp_variant": {
+                "variant_name": variant,
                 "data_domain": f"the records of the clients of {document.federation}",
                 "unprotected_quantities": run["not protected"],
             },
             "privacy_loss": {
                 "privacy_unit": main.unit,
-                "privacy_unit_description": f"{main.adjacency}: {_ADJACENT[main.adjacency]}",
+                "privacy_unit_details": f"{main.adjacency}: {_ADJACENT[main.adjacency]}",
                 "privacy_parameters": {} if main.epsilon is None else {"epsilon": main.epsilon, "delta": main.delta},
-                "privacy_parameters_description": "\n".join(map(_line, document.promises)),
+                "privacy_parameters_details": "\n".join(map(_line, document.promises)),
             },
-            "model": {
+            "deployment_model": {
                 "model_name": _MODELS[told.trust],
+                "model_name_details": f"{told.trust} trust; {run['secure sum']}",
                 "actors": "\n".join(f"{name} sees: {'; '.join(view.words())}" for name, view in told.views.items()),
                 "release_type": "Many releases",
-                "release_type_description": f"{document.releases} releases, {run['ended']}; budget {run['budget']}",
+                "release_type_details": f"{document.releases} releases, {run['ended']}; budget {run['budget']}",
                 "data_source_type": "Static",
                 "access_type": "Non-interactive",
             },
@@ -68,13 +72,16 @@ def entry(document: CertificateDocument) -> dict[str, Any]:
                 + f"; over all runs of the ledger; sampling assumed: {told.sampling_assumed}",
             },
             "implementation": {
-                "pre_processing_eda_hyperparameter_tuning": run["data accesses"],
+                "preprocessing_and_hyperparameter_tuning": run["data accesses"],
                 "mechanisms": "\n".join(
                     f"{k}: {run[k]}" for k in ("noise", "arithmetic", "secure sum", "denominator", "code")
                 ),
                 "justification": run["assumed"],
             },
-            "resources": {"sources": f"ledger head {document.ledger_head}, signed by {document.public_key}"},
+            "administrative": {
+                "sources": f"ledger head {document.ledger_head}, signed by {document.public_key}",
+                "registry_authors": [_OPEN],
+            },
         },
     }
 
@@ -107,9 +114,13 @@ def _yaml(node: Mapping[str, Any], indent: str = "") -> Iterator[str]:
             yield from _yaml(value, f"{indent}  ")
         elif isinstance(value, list):
             yield f"{indent}{name}:"
+            # a mapping in braces, or a quoted text: both are written alike in JSON
             yield from (f"{indent}  - {json.dumps(item, ensure_ascii=False)}" for item in value)
         elif isinstance(value, str) and "\n" in value:
-            yield f"{indent}{name}: |"
+            yield f"{indent}{name}: |-"
             yield from (f"{indent}  {line}" for line in value.splitlines())
         else:
-            yield f"{indent}{name}: {json.dumps(value, ensure_ascii=False)}"
+            told = json.dumps(value, ensure_ascii=False)
+            # YAML 1.1 reads 1e-05 as a text, and 1.0e-05 as a number
+            told = re.sub(r"^([0-9]+)e", r"\1.0e", told) if isinstance(value, float) else told
+            yield f"{indent}{name}: {told}"

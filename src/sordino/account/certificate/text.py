@@ -96,6 +96,8 @@ def about(document: CertificateDocument) -> Iterator[tuple[str, str]]:
     yield "not protected", "; ".join(told.unprotected) or "nothing else is released"
     yield "assumed", "; ".join(told.assumptions)
     yield "audit", told.audit
+    if told.deployment:
+        yield "deployment", "; ".join(told.deployment)
     yield "code", f"sordino {told.code_version}"
     yield "ledger head", document.ledger_head
     yield "signed by", f"Ed25519 key {document.public_key}"

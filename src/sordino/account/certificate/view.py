@@ -9,7 +9,15 @@ from sordino.types import Observer
 
 Messages = Literal["each", "sums", "none"]
 
-PUBLIC_FILES = ("model.safetensors", "certificate.json", "metrics.jsonl", "recipe.toml", "heads.jsonl", "report.html")
+PUBLIC_FILES = (
+    "model.safetensors",
+    "certificate.json",
+    "metrics.jsonl",
+    "recipe.toml",
+    "heads.jsonl",
+    "report.html",
+    "audit.json",
+)
 """What lies in `public/`."""
 
 
@@ -36,6 +44,9 @@ class View:
     """How much more noise than planned was in a release."""
     stopping_time: bool = True
     """After which round the run ended."""
+    most_asked: bool = True
+    """How often the client that was asked most took part; whose count that is, nobody is told. Coins alone decide it,
+    never data, so it may be told unless a promise rests on those coins being secret."""
     models: bool = True
     """The model and the public settings of every round."""
     files: tuple[str, ...] = PUBLIC_FILES
@@ -52,6 +63,7 @@ class View:
         yes += ["messages before noise is added"] if self.bare else []
         yes += ["the parts of noise shares that are taken back"] if self.revealed else []
         yes += ["who was asked, who vanished and who is counted"] if self.cohort else []
+        yes += ["how often the client that was asked most took part"] if self.most_asked and not self.cohort else []
         yes += ["which rounds were aborted"] if self.aborts else []
         yes += ["after which round the run ended"] if self.stopping_time else []
         yes += ["more noise than planned, where there is any"] if self.extra_noise else []

@@ -26,7 +26,7 @@ from sordino.aggregate.secure.checks import (
 from sordino.aggregate.secure.errors import KeySwapped, ShareRejected, SplitView, WrongVector
 from sordino.aggregate.secure.graph import draw_holders
 from sordino.aggregate.secure.keeper import MemoryKeeper, SumKeeper
-from sordino.aggregate.secure.keys import KEY, Agreement, Identity, derive
+from sordino.aggregate.secure.keys import KEY, SIGNATURE, TAG, Agreement, Identity, derive
 from sordino.aggregate.secure.masks import add_masks, pair_mask, self_mask
 from sordino.aggregate.secure.messages import (
     DIGEST,
@@ -45,10 +45,11 @@ from sordino.aggregate.secure.messages import (
 from sordino.aggregate.secure.policy import SumPolicy, check_threshold
 from sordino.aggregate.secure.shares import split
 from sordino.aggregate.secure.state import SumState, check_due, next_due
+from sordino.aggregate.secure.tags import Pairs, check_tags, make_tags
 from sordino.aggregate.secure.terms import SumTerms
 from sordino.aggregate.secure.view import RosterView, mask_agreement, seed_commitment, share_digests
 from sordino.aggregate.secure.wire import MessageKind, fingerprint, from_client, open_server
-from sordino.types import IntArray
+from sordino.types import BoolArray, IntArray
 
 RemovablePart = Callable[[int], IntArray]
 """Given how many survivors are certain, returns the part of a client's vector that it reveals, to be subtracted."""
@@ -88,7 +89,7 @@ class SumClient:
         if registry.get(client) != identity.public:
             raise KeySwapped(f"client {client} is not registered with its own identity: register it first")
         self._state = SumState(terms, client, MessageKind.ADVERTISE, os.urandom(KEY))
-        self._keeper.claim(self._state, self._policy.releases)
+        self._keeper.claim(self._state, self._policy.releases, self._policy.attempts)
 
     @classmethod
     def resume(
@@ -105,6 +106,7 @@ class SumClient:
     ) -> None:
         self._identity, self._registry = identity, registry
         self._policy, self._keeper = policy or SumPolicy(), keeper or MemoryKeeper()
+        self._known_pairs: tuple[bytes, Pairs] | None = None
 
     @property
     def terms(self) -> SumTerms:
@@ -169,9 +171,8 @@ class SumClient:
         check_enough(self.terms, int(alive.sum()))
         check_around(self.terms, side.holders, alive, "are alive")
         openings = self._openings(side, message.accusers)
-        story = view.agreed(self._state.sharers, alive)
-        signature = self._identity.sign(fingerprint(self.terms, MessageKind.CONSENT, self.client, story))
-        body = Consent(story, signature, openings).pack()
+        story = view.agreed(self._state.sharers, alive, self._registry)
+        body = Consent(story, self._names(side, story, alive), openings).pack()
         return self._answer(MessageKind.CONSENT, body, replace(self._state, alive=alive))
 
     def unmask(self, request: bytes, reveal: RemovablePart | None = None) -> bytes:
@@ -179,9 +180,13 @@ class SumClient:
         check_due(self._state, MessageKind.UNMASK)
         if self.terms.reveals != (reveal is not None):
             raise WrongVector("the terms say whether clients reveal a removable part, and this client does otherwise")
-        asked, state = UnmaskRequest.parse(open_server(self.terms, MessageKind.REQUEST, request)), self._state
-        side, story = _Side(self, self._view), self._view.agreed(state.sharers, state.alive)
-        verified = check_consents(self._view, story, state.alive, asked.consents, self._registry, side.place)
+        reader, state = open_server(self.terms, MessageKind.REQUEST, request), self._state
+        asked = UnmaskRequest.parse(reader, TAG if self.terms.tagged else SIGNATURE)
+        side, story = _Side(self, self._view), self._view.agreed(state.sharers, state.alive, self._registry)
+        if self.terms.tagged:
+            verified = check_tags(side.view, story, state.alive, asked.consents, self._pairs(state.alive), side.place)
+        else:
+            verified = check_consents(side.view, story, state.alive, asked.consents, self._registry, side.place)
         certain = check_agreed(self.terms, len(verified))
         around = [place in verified for place in range(self._view.size)]
         check_around(self.terms, side.holders, np.array(around), "consent")
@@ -206,6 +211,8 @@ class SumClient:
     def _keep(self, after: SumState) -> None:
         self._keeper.save(self._state, after)
         self._state = after
+        if not after.due:
+            self._known_pairs = None
 
     @cached_property
     def _view(self) -> RosterView:
@@ -235,6 +242,18 @@ class SumClient:
     @property
     def _seed(self) -> bytes:
         return self._derive("seed")[:SECRET]
+
+    def _names(self, side: _Side, story: bytes, alive: BoolArray) -> bytes:
+        """Returns its name under a story: a signature, or a tag for every survivor."""
+        if self.terms.tagged:
+            return make_tags(side.view, side.place, story, alive, self._pairs(alive))
+        return self._identity.sign(fingerprint(self.terms, MessageKind.CONSENT, self.client, story))
+
+    def _pairs(self, alive: BoolArray) -> Pairs:
+        """Returns what it shares with the survivors; the process that consents still knows when it unmasks."""
+        if self._known_pairs is None or self._known_pairs[0] != alive.tobytes():
+            self._known_pairs = alive.tobytes(), Pairs.of(self._view, alive, self._identity, self._registry)
+        return self._known_pairs[1]
 
     def _opened(self, side: _Side, boxes: Mapping[int, bytes]) -> tuple[dict[int, bytes], dict[int, bytes]]:
         """Returns the shares that it now holds, by owner, and complaints about the boxes that do not open."""

@@ -125,18 +125,18 @@ def cut_off(clients: int, corrupt: int, degree: int, threshold: int, consents: i
 
     It would need honest clients A, B (|B| > margin, A and B together all honest ones that consent) such that nobody in
     A drew anybody in B; it may choose both after it has seen what was drawn. |A| ≥ k + 2 − t, the honest holders that
-    it takes to open one of them. A union bound over all A and B, each with its exact chance.
+    it takes to open one of them. A union bound over all A and B, each with its exact chance; they are counted among all
+    clients, so that it holds for every number of corrupt ones up to `corrupt`, and whoever they are.
     """
-    honest = clients - corrupt
-    a = np.arange(degree + 2 - threshold, honest - margin)
+    a = np.arange(degree + 2 - threshold, clients - margin)
     if len(a) == 0 or a[0] < 1:
         return 0.0 if len(a) else -math.inf
     b = np.maximum(margin + 1, consents - corrupt - a)
-    fits = a + b <= honest
+    fits = a + b <= clients
     a, b = a[fits], b[fits]
     if len(a) == 0:
         return -math.inf
-    sets = _log_choose(honest, a) + _log_choose(honest - a, b)
+    sets = _log_choose(clients, a) + _log_choose(clients - a, b)
     others = clients - 1
     avoid = np.where(others - b >= degree, _log_choose(np.maximum(others - b, degree), degree), -np.inf)
     return float(np.logaddexp.reduce(sets + a * (avoid - _log_choose(others, degree))) / math.log(2))

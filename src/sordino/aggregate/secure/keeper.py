@@ -17,8 +17,13 @@ from sordino.aggregate.secure.terms import SumTerms
 class SumKeeper(Protocol):
     """Keeps one state for each (federation, run, round, attempt), and never forgets that there was one."""
 
-    def claim(self, state: SumState, releases: int) -> None:
-        """Stores a first state; raises `AnsweredAlready` if this attempt, or too many of the round, were answered."""
+    def claim(self, state: SumState, releases: int, attempts: int = 8) -> None:
+        """Stores a first state, and ends all earlier attempts at the round.
+
+        Raises:
+            AnsweredAlready: this attempt or a later one was begun before; `attempts` of them were begun; or the vector
+                was sent in `releases` of them.
+        """
 
     def save(self, before: SumState, after: SumState) -> None:
         """Replaces a state durably by the next; raises `OutOfTurn` if somebody else was faster."""
@@ -33,10 +38,12 @@ class MemoryKeeper:
     def __init__(self) -> None:
         self._states = dict[tuple[bytes, int], SumState]()
 
-    def claim(self, state: SumState, releases: int) -> None:
+    def claim(self, state: SumState, releases: int, attempts: int = 8) -> None:
         occasion, attempt = _name(state.terms)
-        sent = sum(past.sent for (name, _), past in self._states.items() if name == occasion)
-        _check_claim(state.terms, (occasion, attempt) in self._states, sent, releases)
+        earlier = {number: past for (name, number), past in self._states.items() if name == occasion}
+        sent = sum(past.sent for past in earlier.values())
+        _check_claim(state.terms, sorted(earlier), sent, releases, attempts)
+        self._states |= {(occasion, number): past.erased() for number, past in earlier.items()}
         self._states[occasion, attempt] = state
 
     def save(self, before: SumState, after: SumState) -> None:
@@ -63,12 +70,17 @@ class FileKeeper:
         self._folder = Path(folder)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def claim(self, state: SumState, releases: int) -> None:
-        occasion, path = state.terms.occasion.hex(), self._path(state.terms)
+    def claim(self, state: SumState, releases: int, attempts: int = 8) -> None:
+        occasion = state.terms.occasion.hex()
         with self._locked():
-            sent = sum(read_head(other.read_bytes())[1] for other in self._folder.glob(f"{occasion}-*.sum"))
-            _check_claim(state.terms, path.exists(), sent, releases)
-            self._write(path, state.pack())
+            earlier = {int(path.stem.rpartition("-")[2]): path for path in self._folder.glob(f"{occasion}-*.sum")}
+            heads = {path: read_head(path.read_bytes()) for path in earlier.values()}
+            sent = sum(sent for _, sent in heads.values())
+            _check_claim(state.terms, sorted(earlier), sent, releases, attempts)
+            for path, (due, _) in heads.items():
+                if due:
+                    self._write(path, SumState.parse(path.read_bytes()).erased().pack())
+            self._write(self._path(state.terms), state.pack())
 
     def save(self, before: SumState, after: SumState) -> None:
         path = self._path(before.terms)
@@ -119,10 +131,17 @@ def _name(terms: SumTerms) -> tuple[bytes, int]:
     return terms.occasion, terms.attempt
 
 
-def _check_claim(terms: SumTerms, taken: bool, sent: int, releases: int) -> None:
-    if taken:
+def _check_claim(terms: SumTerms, earlier: list[int], sent: int, releases: int, attempts: int) -> None:
+    """Refuses an attempt. Attempts go one way: two at once could each send the vector, and their difference tell it."""
+    if earlier and terms.attempt <= earlier[-1]:
         raise AnsweredAlready(
-            f"attempt {terms.attempt} of round {terms.round_} was answered already: one answer is all there is"
+            f"attempt {terms.attempt} of round {terms.round_} was answered already, or a later one was: one answer is "
+            "all there is"
+        )
+    if len(earlier) >= attempts:
+        raise AnsweredAlready(
+            f"{attempts} attempts at round {terms.round_} were begun already: a server that draws again and again may "
+            "be waiting for a graph that it likes; leave this round out"
         )
     if sent >= releases:
         raise AnsweredAlready(

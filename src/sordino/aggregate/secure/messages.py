@@ -205,18 +205,21 @@ class SurvivorList:
 
 @dataclass(frozen=True)
 class Consent:
-    """Client: its name under the story that it was told; and the keys of the boxes that others complain about."""
+    """Client: its name under the story that it was told; and the keys of the boxes that others complain about.
+
+    `names` is one signature for all; where the terms say `tagged`, a tag for each survivor in its place instead.
+    """
 
     story: bytes
-    signature: bytes
+    names: bytes
     openings: Mapping[int, bytes]
 
     def pack(self) -> bytes:
-        return self.story + self.signature + pack_named(self.openings)
+        return self.story + _U32.pack(len(self.names)) + self.names + pack_named(self.openings)
 
     @classmethod
     def parse(cls, reader: Reader) -> Consent:
-        message = cls(reader.take(DIGEST), reader.take(SIGNATURE), parse_named(reader, KEY))
+        message = cls(reader.take(DIGEST), reader.take(reader.number()), parse_named(reader, KEY))
         reader.finish()
         return message
 
@@ -226,13 +229,14 @@ class UnmaskRequest:
     """Server: the names under the story. It cannot say which secrets it wants: they follow from the story."""
 
     consents: Mapping[int, bytes]
+    """By client: its signature, or its tag for the one who reads this."""
 
     def pack(self) -> bytes:
         return pack_named(self.consents)
 
     @classmethod
-    def parse(cls, reader: Reader) -> UnmaskRequest:
-        message = cls(parse_named(reader, SIGNATURE))
+    def parse(cls, reader: Reader, size: int = SIGNATURE) -> UnmaskRequest:
+        message = cls(parse_named(reader, size))
         reader.finish()
         return message
 

@@ -20,6 +20,9 @@ class SumPolicy:
         security_bits: on a sparse graph, what must not be learnt is learnt with probability ≤ 2^-security_bits.
         releases: how often this client's vector of one round may be sent (attempts included).
         mechanism: digest that the terms must carry, if this client knows what it should be.
+        attempts: how many attempts at one round this client begins: each draws a new graph, which a server can look at.
+        federation, run: names that the terms must carry, if this client knows them.
+        rounds: most rounds that a run has, if this client knows.
 
     **Formal guarantees**: see `docs/secure-aggregation.md`. With accepted terms (1) 2·threshold > holders + corrupt
     ones among them, so no two groups of `threshold` holders share only corrupt ones; (2) 2·consents > invited +
@@ -32,6 +35,10 @@ class SumPolicy:
     security_bits: int = 40
     releases: int = 1
     mechanism: bytes | None = None
+    attempts: int = 8
+    federation: str | None = None
+    run: str | None = None
+    rounds: int | None = None
 
     def check(self, terms: SumTerms, client: int) -> None:
         """Raises `BelowPolicy` unless the terms are good enough for this client."""
@@ -42,6 +49,12 @@ class SumPolicy:
             raise BelowPolicy(f"client {client} is not among the invited ones: ignore these terms")
         if self.mechanism is not None and terms.mechanism != self.mechanism:
             raise BelowPolicy("the terms are for another mechanism than this client's recipe: ignore them")
+        names = ((self.federation, terms.federation), (self.run, terms.run))
+        if any(own not in (None, theirs) for own, theirs in names) or terms.round_ > (self.rounds or terms.round_):
+            raise BelowPolicy(
+                f"the terms are for round {terms.round_} of run '{terms.run}' of '{terms.federation}', which this "
+                "client does not know: ignore them"
+            )
         if not len(terms.clients) + terms.corrupt < 2 * terms.consents <= 2 * len(terms.clients):
             raise BelowPolicy(
                 f"{terms.consents} consents of {len(terms.clients)} clients, {terms.corrupt} of them corrupt, do not "

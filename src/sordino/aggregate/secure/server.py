@@ -35,6 +35,7 @@ from sordino.aggregate.secure.messages import (
     UnmaskRequest,
 )
 from sordino.aggregate.secure.recovery import SharedSecrets, good_share, leftover_masks
+from sordino.aggregate.secure.tags import check_size, tags_by_reader
 from sordino.aggregate.secure.terms import SumTerms
 from sordino.aggregate.secure.view import RosterView
 from sordino.aggregate.secure.wire import MessageKind, Reader, Signed, fingerprint, from_server, open_client
@@ -226,27 +227,38 @@ class SumServer:
 
     def _take_consent(self, signed: Signed) -> None:
         place, consent = self._view.places[signed.sender], Consent.parse(Reader(signed.body))
-        story = self._view.agreed(self._sharers, self._alive)
+        story = self._view.agreed(self._sharers, self._alive, self._registry)
         if consent.story != story:
             raise SplitView(f"client {signed.sender} consents to another story of who is alive: drop the message")
-        inner = fingerprint(self.terms, MessageKind.CONSENT, signed.sender, story)
-        try:
-            verify(self._registry[signed.sender], consent.signature, inner, signed.sender)
-        except BadSignature as error:
-            raise SplitView(f"client {signed.sender} did not sign the story that it consents to") from error
+        self._check_names(signed.sender, story, consent.names)
         for accuser in self._complaints.get(place, {}):
             box, opening = self._boxes[place][accuser], consent.openings.get(accuser)
             if justified(self._view, place, accuser, box, opening):
                 self.blamed.setdefault(signed.sender, f"its box for client {self._view.client(accuser)} was useless")
             else:
                 self.blamed.setdefault(self._view.client(accuser), f"it denied a good box of client {signed.sender}")
-        self._consents[place] = consent.signature
+        self._consents[place] = consent.names
         self._awaited.discard(place)
+
+    def _check_names(self, client: int, story: bytes, names: bytes) -> None:
+        """Refuses a signature that others would refuse; tags can be checked by those that they are for alone."""
+        if self.terms.tagged:
+            return check_size(self._alive, names, client)
+        try:
+            verify(self._registry[client], names, fingerprint(self.terms, MessageKind.CONSENT, client, story), client)
+        except BadSignature as error:
+            raise SplitView(f"client {client} did not sign the story that it consents to") from error
+        return None
 
     def _close_consents(self) -> dict[int, bytes]:
         check_enough(self.terms, len(self._consents))
-        message = from_server(self.terms, MessageKind.REQUEST, UnmaskRequest(self._consents).pack())
-        return self._next(MessageKind.UNMASK, dict.fromkeys(self._consents, message))
+        if self.terms.tagged:
+            read = tags_by_reader(self._alive, self._consents)
+            return self._next(MessageKind.UNMASK, {reader: self._request(tags) for reader, tags in read.items()})
+        return self._next(MessageKind.UNMASK, dict.fromkeys(self._consents, self._request(self._consents)))
+
+    def _request(self, consents: Mapping[int, bytes]) -> bytes:
+        return from_server(self.terms, MessageKind.REQUEST, UnmaskRequest(consents).pack())
 
     def _take_unmasking(self, signed: Signed) -> None:
         place, unmask = self._view.places[signed.sender], Unmask.parse(Reader(signed.body), self.terms)

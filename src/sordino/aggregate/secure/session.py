@@ -125,7 +125,7 @@ def secure_sum(
 
 def sum_terms(
     clients: IntArray, topology: Topology, width: int, modulus_bits: int, *, round_: int = 0, reveals: bool = False,
-    mechanism: bytes = bytes(32), attempt: int = 0, federation: str = "", run: str = "",
+    mechanism: bytes = bytes(32), attempt: int = 0, federation: str = "", run: str = "", tagged: bool = False,
 ) -> SumTerms:  # fmt: skip
     """Returns the terms of a sum over a cohort that is connected like this."""
     return SumTerms(
@@ -143,6 +143,7 @@ def sum_terms(
         attempt=attempt,
         federation=federation,
         run=run,
+        tagged=tagged,
     )
 
 

@@ -75,13 +75,26 @@ def split(secrets: bytes, threshold: int, holders: int, entropy: Callable[[int],
     """
     masks = _lanes(len(secrets) // BLOCK)
     coefficients = _spread(entropy(len(secrets) * (threshold - 1)) + secrets, threshold)
-    shares = []
-    for x in range(1, holders + 1):
-        value, point = 0, _point(x)
-        for coefficient in coefficients:
-            value = _times(value, point, masks) ^ coefficient
-        shares.append(_gathered(value, len(secrets)))
-    return shares
+    return [_gathered(_value(coefficients, x, masks), len(secrets)) for x in range(1, holders + 1)]
+
+
+def _value(coefficients: list[int], x: int, masks: tuple[int, int, int]) -> int:
+    """Returns a polynomial's value at a point, by Horner's rule.
+
+    A point has few bits, so a step raises the degree by few and no byte counts past 255 in two steps (of at most 15
+    bits: 15·16 + 1): counts are made bits again every other step, and only then, if need be, the element is reduced.
+    """
+    point, bits = _point(x), x.bit_length()
+    often, room = (2 if bits <= 15 else 1), 126 // bits
+    value, steps = 0, 0
+    for number, coefficient in enumerate(coefficients):
+        value = value * point + coefficient
+        if number % often == often - 1:
+            value &= masks[0]
+            steps += often
+            if steps > room - 2 * often:
+                value, steps = _reduced(value, masks), 0
+    return _reduced(value & masks[0], masks)
 
 
 def combine(shares: Mapping[int, bytes], holders: int) -> bytes:
@@ -106,10 +119,19 @@ def _weights(present: tuple[int, ...], holders: int) -> tuple[list[int], int]:
     points cost little, whichever they are; and the 1/m are the same for all, which makes the factor.
     """
     missing = sorted(set(range(1, holders + 1)).difference(present))
-    factor, weights = _point(1), [_all_weights(holders)[x - 1] for x in present]
+    factor, all_weights, bits = _point(1), _all_weights(holders), _ONE[0]
     for m in missing:
         factor = _times(factor, _inverse(_point(m)), _ONE)
-        weights = [_times(weight, _point(x ^ m), _ONE) for x, weight in zip(present, weights, strict=True)]
+    at_once = max(1, 126 // holders.bit_length())  # so many points' product is below degree 128: no reduction
+    weights = []
+    for x in present:
+        weight = all_weights[x - 1]
+        for start in range(0, len(missing), at_once):
+            product = 1
+            for m in missing[start : start + at_once]:
+                product = product * _point(x ^ m) & bits
+            weight = _times(weight, product, _ONE)
+        weights.append(weight)
     return weights, factor
 
 

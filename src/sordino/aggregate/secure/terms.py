@@ -14,10 +14,10 @@ from sordino.aggregate.secure.errors import Malformed
 from sordino.errors import RecipeError
 from sordino.types import whole_part
 
-VERSION = 2
+VERSION = 3
 """Version of the protocol: of its messages, its keys and its checks."""
 
-_NUMBERS = struct.Struct("<10Q32s")
+_NUMBERS = struct.Struct("<11Q32s")
 _U64 = struct.Struct("<Q")
 MOST_CLIENTS = 1 << 20
 
@@ -59,6 +59,8 @@ class SumTerms:
         mechanism: digest of what the clients put in (`SumMechanism.digest`).
         federation: name of the federation.
         run: name of the run; another run of the same federation is another domain.
+        tagged: whether consents carry a tag for each reader instead of one signature for all: a third of a client's
+            work, and 16 bytes for each other client.
 
     **Formal guarantees**: two parties that differ in any of these share no key, and accept no message of each other.
     """
@@ -77,6 +79,7 @@ class SumTerms:
     mechanism: bytes = bytes(32)
     federation: str = ""
     run: str = ""
+    tagged: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.threshold <= self.smallest_cohort:
@@ -129,7 +132,7 @@ class SumTerms:
     def pack(self) -> bytes:
         """Returns all of it as bytes, to be sent to a client."""
         numbers = (self.round_, self.width, self.modulus_bits, self.threshold, self.smallest_cohort, self.degree,
-                   self.margin, self.corrupt, self.reveals, self.attempt)  # fmt: skip
+                   self.margin, self.corrupt, self.reveals, self.attempt, self.tagged)  # fmt: skip
         names = b"".join(bytes([len(name.encode())]) + name.encode() for name in (self.federation, self.run))
         ids = struct.pack(f"<{len(self.clients)}Q", *self.clients)
         return _NUMBERS.pack(*numbers, self.mechanism) + names + ids
@@ -140,18 +143,18 @@ class SumTerms:
         if not _NUMBERS.size + 2 <= len(data) <= _NUMBERS.size + 512 + 8 * MOST_CLIENTS:
             raise Malformed(f"terms cannot have {len(data)} bytes: they were truncated or padded")
         *numbers, mechanism = _NUMBERS.unpack_from(data)
-        round_, width, bits, threshold, cohort, degree, margin, corrupt, reveals, attempt = numbers
+        round_, width, bits, threshold, cohort, degree, margin, corrupt, reveals, attempt, tagged = numbers
         names, rest = [], data[_NUMBERS.size :]
         for _ in range(2):
             size = rest[0] if rest else 0
             names.append(rest[1 : 1 + size])
             rest = rest[1 + size :]
-        if reveals > 1 or len(rest) % 8:
+        if max(reveals, tagged) > 1 or len(rest) % 8:
             raise Malformed("these terms are none that this version writes: update both sides")
         ids = struct.unpack(f"<{len(rest) // 8}Q", rest)
         try:
             terms = cls(round_, ids, width, bits, threshold, cohort, degree, margin, corrupt, bool(reveals), attempt,
-                        mechanism, names[0].decode(), names[1].decode())  # fmt: skip
+                        mechanism, names[0].decode(), names[1].decode(), bool(tagged))  # fmt: skip
         except (RecipeError, UnicodeDecodeError) as error:
             raise Malformed(f"these terms are impossible: {error}") from error
         if terms.pack() != data:

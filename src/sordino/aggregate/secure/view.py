@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,11 +35,15 @@ class RosterView:
     @cached_property
     def places(self) -> dict[int, int]:
         """The place of each client in the roster, by id."""
-        return {client: place for place, client in enumerate(self.roster.clients.tolist())}
+        return {client: place for place, client in enumerate(self._ids)}
+
+    @cached_property
+    def _ids(self) -> list[int]:
+        return [int(client) for client in self.roster.clients.tolist()]
 
     def client(self, place: int) -> int:
         """Returns the id of the client at a place."""
-        return int(self.roster.clients[place])
+        return self._ids[place]
 
     def clients(self, flags: BoolArray) -> IntArray:
         """Returns the ids of the clients that are flagged."""
@@ -48,9 +53,16 @@ class RosterView:
         """Returns the story that masks are bound to: the roster, and who shared secrets."""
         return hashlib.sha256(b"shared" + self.fingerprint + np.packbits(sharers).tobytes()).digest()
 
-    def agreed(self, sharers: BoolArray, alive: BoolArray) -> bytes:
-        """Returns the story that clients consent to: the roster, who shared secrets, and who is alive."""
-        return hashlib.sha256(b"alive" + self.shared(sharers) + np.packbits(alive).tobytes()).digest()
+    def agreed(self, sharers: BoolArray, alive: BoolArray, registry: Mapping[int, bytes]) -> bytes:
+        """Returns the story that clients consent to: the roster, who shared secrets, who is alive, and who is who.
+
+        A client whose registry has another key for anybody in the roster tells another story: nobody counts a name
+        that some key was stolen for, and that others have replaced.
+        """
+        known = (registry.get(client) for client in self._ids)
+        identities = b"".join(bytes(33) if public is None else b"\1" + public for public in known)
+        parts = b"alive" + self.shared(sharers) + np.packbits(alive).tobytes()
+        return hashlib.sha256(parts + hashlib.sha256(identities).digest()).digest()
 
 
 def seed_commitment(terms: SumTerms, client: int, seed: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""How messages of a secure sum travel as bytes, version 2: fixed little-endian fields, no pickle, nothing optional.
+"""How messages of a secure sum travel as bytes, version 3: fixed little-endian fields, no pickle, nothing optional.
 
     every message     magic "SRDN", version, kind, round (8 bytes), fingerprint of the terms (32 bytes), then
     from a client     its id (8 bytes), the body, and an Ed25519 signature over all of that
@@ -157,7 +157,7 @@ def most_bytes(terms: SumTerms, kind: MessageKind) -> int:
         MessageKind.INBOX: flags + 4 + 116 * clients,
         MessageKind.MASKED: 9 + 100 * clients + 8 * terms.width,
         MessageKind.SURVIVORS: flags + 4 + 68 * clients,
-        MessageKind.CONSENT: 100 + 36 * holders,
+        MessageKind.CONSENT: 104 + 36 * holders + (16 * clients if terms.tagged else 0),
         MessageKind.REQUEST: 4 + 68 * clients,
         MessageKind.UNMASK: 8 + 40 * clients + removable,
     }

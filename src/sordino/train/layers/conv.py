@@ -38,6 +38,10 @@ class Conv2d:
         return _joined(inputs, error)
 
     def gradient(self, x: Tensor, error: Tensor, out: Tensor) -> None:
+        if out.dtype != error.dtype:
+            each = self._examples(x.double(), error.double())
+            self.place(each.view(*error.shape[:2], -1).sum(1), out)
+            return
         weights, like = self.weight.of(out), _channels_last(self.weight.of(out)[0])
         biases = [None] * len(out) if self.bias is None else list(self.bias.of(out))
         for image, err, weight, bias in zip(x, error, weights, biases, strict=True):
@@ -46,15 +50,27 @@ class Conv2d:
             if bias is not None:
                 bias.copy_(by_bias)
 
-    def squared_norms(self, x: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
-        patches = self._patches(x.flatten(0, 1))
-        errors = error.permute(0, 1, 3, 4, 2).flatten(2, 3)
-        lengths = patches.square().sum((1, 2)).view(x.shape[:2]) * errors.square().sum((2, 3))
-        patches, errors = patches.view(x.shape[0], -1, patches.shape[2]), errors.flatten(1, 2)
-        squares = torch.bmm(errors.mT, patches).square().sum((1, 2))
+    def examples(self, x: Tensor, error: Tensor) -> Tensor:
+        return self._examples(x, error).view(*error.shape[:2], -1)
+
+    def place(self, sums: Tensor, out: Tensor) -> None:
+        count, channels, height, width = self.weight.shape
+        by_weight = sums[:, : self.weight.size].view(len(sums), count, height, width, channels)
+        self.weight.of(out).copy_(by_weight.permute(0, 1, 4, 2, 3))
         if self.bias is not None:
-            squares += errors.sum(1).square().sum(1)
-        return squares, lengths.sqrt().sum(1)
+            self.bias.of(out).copy_(sums[:, self.weight.size :])
+
+    def squared_norms(self, x: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
+        # in double precision: where examples cancel, rounding is relative to what cancelled
+        each = self._examples(x.double(), error.double()).view(*error.shape[:2], -1)
+        lengths = torch.linalg.vector_norm(each, dim=2).sum(1)
+        return each.sum(1).square().sum(1).to(x.dtype), lengths.to(x.dtype)
+
+    def _examples(self, x: Tensor, error: Tensor) -> Tensor:
+        """Returns each image's gradient, `[images, entries]`, in the order of the patches and then the bias."""
+        patches, errors = self._patches(x.flatten(0, 1)), error.flatten(0, 1).permute(0, 2, 3, 1).flatten(1, 2)
+        by_weight = torch.bmm(errors.mT, patches).flatten(1)
+        return by_weight if self.bias is None else torch.cat([by_weight, errors.sum(1)], 1)
 
     def _weights(self, rows: Tensor) -> list[Tensor]:
         return [_channels_last(weight) for weight in self.weight.of(rows)]

@@ -7,13 +7,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 IntPair = tuple[int, int]
 """Something in two directions, down and across."""
 
 ROUNDING = 2.0**-20
-"""Relative error of a float32 sum of some thousand products, generously (unit roundoff is 2⁻²⁴)."""
+"""What is added to norms where examples cancel, relative to what cancelled, beyond what rounding asks for."""
+
+SINGLE_ERROR = 2.0**-23
+"""Relative error of one operation in single precision, twice over: n of them are off by less than n times this."""
+
+DOUBLE_ERROR = 2.0**-52
+"""The same in double precision."""
+
+TINY = 2.0**-126
+"""What a square below the smallest normal number may lose."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +57,26 @@ class Weighted(Layer, Protocol):
     """A layer with weights. What it saves are its inputs, so that its gradient follows from those and the error."""
 
     def gradient(self, x: Tensor, error: Tensor, out: Tensor) -> None:
-        """Writes each client's gradient into its row of `out [n, d]`."""
+        """Writes each client's gradient into its row of `out [n, d]`, added up in the precision that `out` has."""
 
     def squared_norms(self, x: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
         """Returns each client's squared gradient norm, and the sum of its examples' gradient norms: `[n]` each.
 
         Both are rounded up: neither is less than it would be in exact arithmetic, the second may be more.
         """
+
+
+class Single(Weighted, Protocol):
+    """A layer whose gradients of single examples are in memory anyway: those are what is clipped and added up."""
+
+    def examples(self, x: Tensor, error: Tensor) -> Tensor:
+        """Returns each example's own gradient, `[n, b, entries of the layer]`."""
+
+    def place(self, sums: Tensor, out: Tensor) -> None:
+        """Writes sums of such gradients into the rows of `out [n, d]`."""
+
+
+def product(left: Tensor, right: Tensor, out: Tensor) -> None:
+    """Writes products of matrices, added up in the precision that `out` has."""
+    same = out.dtype == left.dtype
+    torch.bmm(left if same else left.double(), right if same else right.double(), out=out)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sordino.train.layers.layer import ROUNDING, Component
+from sordino.train.layers.layer import DOUBLE_ERROR, SINGLE_ERROR, TINY, Component, product
 
 
 @dataclass(frozen=True)
@@ -40,23 +40,27 @@ class Linear:
 
     def gradient(self, x: Tensor, error: Tensor, out: Tensor) -> None:
         x, error = x.flatten(1, -2), error.flatten(1, -2)
-        torch.bmm(error.mT, x, out=self.weight.of(out))
+        product(error.mT, x, self.weight.of(out))
         if self.bias is not None:
-            torch.sum(error, 1, out=self.bias.of(out))
+            torch.sum(error, 1, dtype=out.dtype, out=self.bias.of(out))
 
     def squared_norms(self, x: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
         x, error = x.flatten(1, -2), error.flatten(1, -2)
         count, inputs, outputs = x.shape[1], x.shape[2], error.shape[2]
         constant = 0 if self.bias is None else 1  # the bias is the weight of a constant input
-        if 1 < count < inputs * outputs / (inputs + outputs):
+        own = (x.square().sum(2) + (constant + inputs * TINY)) * (error.square().sum(2) + outputs * TINY)
+        singles = own.mul_(1 + (inputs + outputs + 8) * SINGLE_ERROR).add_(TINY)  # not below the truth
+        if count == 1:
+            return singles[:, 0], singles[:, 0].sqrt()
+        # in double precision: where examples cancel, rounding is relative to what cancelled
+        x, error, lengths = x.double(), error.double(), singles.sqrt().sum(1)
+        if count < inputs * outputs / (inputs + outputs):
             likeness, agreement = torch.bmm(x, x.mT).add_(constant), torch.bmm(error, error.mT)
-            singles = likeness.diagonal(dim1=1, dim2=2) * agreement.diagonal(dim1=1, dim2=2)
-            lengths = singles.sqrt().sum(1)
-            # where examples cancel, rounding is relative to what cancelled
-            return (likeness * agreement).sum((1, 2)) + ROUNDING * lengths.square(), lengths
-        singles = (x.square().sum(2) + constant) * error.square().sum(2)
-        squares = singles.sum(1) if count == 1 else self._materialised(x, error)
-        return squares, singles.sqrt().sum(1)
+            squares = likeness.mul_(agreement).sum((1, 2))
+        else:
+            squares = self._materialised(x, error)
+        rounding = (inputs * outputs + count**2) * DOUBLE_ERROR
+        return squares.add_(lengths.double().square_(), alpha=rounding).to(lengths.dtype), lengths
 
     def _materialised(self, x: Tensor, error: Tensor) -> Tensor:
         """The squared norms with every gradient in memory, which is cheaper for many examples."""

@@ -100,6 +100,8 @@ def worlds(long: bool) -> list[tuple[str, World, int]]:
         ("4 clients, a stranger", complete(4, strangers=1), 3),
         ("4 clients, 1 corrupt", complete(4, corrupt=1), 2),
         ("5 clients, 1 corrupt", complete(5, corrupt=1), 3),
+        ("4 clients, consents by tags", complete(4, tagged=True), 3),
+        ("5 clients, 1 corrupt, consents by tags", complete(5, corrupt=1, tagged=True), 3),
         ("5 clients on a ring of 2", sparse(FIVE, 2, 2, 1), 2),
         ("6 clients, 3 holders", sparse(SPLIT, 3, 5), 5),
     ]

@@ -30,7 +30,9 @@ from sordino.aggregate.secure.messages import (
 )
 from sordino.aggregate.secure.policy import SumPolicy
 from sordino.aggregate.secure.state import SumState
+from sordino.aggregate.secure.tags import Pairs, make_tags
 from sordino.aggregate.secure.terms import SumTerms
+from sordino.aggregate.secure.view import RosterView
 from sordino.aggregate.secure.wire import MessageKind, Reader, fingerprint, from_server, open_client
 from sordino.errors import ProtocolError
 
@@ -138,7 +140,7 @@ class World:
         finally:
             client_module.draw_holders = _REAL
         consent = Consent.parse(Reader(open_client(self.terms, MessageKind.CONSENT, said).body))
-        return party._state, consent.signature
+        return party._state, consent.names
 
     @cache  # noqa: B019
     def unmasked(self, client: int, roster: Some, sharers: Some, alive: Some, names: Some) -> int | None:
@@ -150,7 +152,10 @@ class World:
         story = party_story(state)
         for other in names & roster:
             signed = fingerprint(self.terms, MessageKind.CONSENT, other, story)
-            consents[places[other]] = signature if other == client else IDENTITIES[other].sign(signed)
+            if self.terms.tagged:
+                consents[places[other]] = self._tag(other, client, roster, story)
+            else:
+                consents[places[other]] = signature if other == client else IDENTITIES[other].sign(signed)
         party, counted = self._again(state), []
 
         def reveal(survivors: int) -> np.ndarray:
@@ -165,24 +170,33 @@ class World:
             client_module.draw_holders = _REAL
         return counted[0]
 
+    def _tag(self, sender: int, reader: int, roster: Some, story: bytes) -> bytes:
+        """The tag that a client makes for another under a story."""
+        view = RosterView(self.terms, Roster.of([self._first[other][1] for other in sorted(roster)]))
+        only = _flags(roster, frozenset({reader}))
+        pairs = Pairs.of(view, only, IDENTITIES[sender], REGISTRY)
+        return make_tags(view, view.places[sender], story, only, pairs)
+
 
 _REAL = client_module.draw_holders
 
 
 def party_story(state: SumState) -> bytes:
     """The story that a client has consented to."""
-    view = client_module.RosterView(state.terms, Roster(state.roster))
-    return view.agreed(state.sharers, state.alive)
+    view = RosterView(state.terms, Roster(state.roster))
+    return view.agreed(state.sharers, state.alive, REGISTRY)
 
 
 def _flags(roster: Some, some: Some) -> np.ndarray:
     return np.array([client in some for client in sorted(roster)])
 
 
-def complete(clients: int, corrupt: int = 0, strangers: int = 0, least: int | None = None) -> World:
+def complete(
+    clients: int, corrupt: int = 0, strangers: int = 0, least: int | None = None, tagged: bool = False
+) -> World:
     """The world of a complete graph with the weakest terms that its clients accept."""
     least = (clients + corrupt) // 2 + 1 if least is None else least
-    terms = SumTerms(1, tuple(range(clients)), 1, 8, least, least, corrupt=corrupt, reveals=True)
+    terms = SumTerms(1, tuple(range(clients)), 1, 8, least, least, corrupt=corrupt, reveals=True, tagged=tagged)
     extra = frozenset(range(clients, clients + strangers))
     bad = frozenset(range(clients - corrupt, clients))
     return World(terms, SumPolicy(min(least, 2), min(least, 2)), bad, extra)

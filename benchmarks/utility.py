@@ -1,0 +1,171 @@
+"""Measures recipes/best through the product, and writes the tables of docs/utility.md from what was measured.
+
+python -m benchmarks.utility                          # every recipe, seeds 0 to 4; what is measured is not run again
+python -m benchmarks.utility --only mnist --seeds 1   # some recipes, by how their names begin
+python -m benchmarks.utility --ablation               # MNIST at ε = 1, each part left out in turn
+python -m benchmarks.utility --write                  # the tables alone
+
+Data sets are looked for in $SORDINO_DATA. Results are kept in benchmarks/utility.jsonl, one line a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from statistics import mean, stdev
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import sordino
+from sordino.recipe import Recipe
+
+ROOT = Path(__file__).resolve().parent.parent
+RECIPES = ROOT / "recipes" / "best"
+RESULTS = ROOT / "benchmarks" / "utility.jsonl"
+PAGE = ROOT / "docs" / "utility.md"
+SEEDS = 5
+GOALS = {
+    "mnist-eps-0.3": 97.3,
+    "mnist-eps-0.5": 97.8,
+    "mnist-eps-1": 98.2,
+    "mnist-eps-3": 98.9,
+    "fashion-mnist-eps-0.5": 87.0,
+    "fashion-mnist-eps-1": 88.5,
+    "fashion-mnist-eps-3": 90.0,
+    "cifar10-eps-1": 63.0,
+    "cifar10-eps-2": 67.3,
+    "cifar10-eps-3": 70.0,
+    "mnist-writers-eps-8": 90.0,
+    "adult-eps-1": 84.5,
+    "digits-eps-0.5": 87.0,
+    "digits-eps-1": 91.5,
+}
+"""Test accuracy that each recipe is meant to reach, in percent, in the order of the table."""
+ABLATION: dict[str, tuple[str, ...]] = {
+    "as it is": (),
+    "without the mean": ("opening.feature_mean=0",),
+    "without whitening": ("opening.channel_moment=0",),
+    "without any opening": ("opening.feature_mean=0", "opening.channel_moment=0"),
+    "with a bias": ("model.bias=true",),
+    "without roots (`group`)": ("data.feature_norm=group",),
+    "with momentum 0.9, a tenth of the step": ("server.momentum=0.9", "server.path=1400"),
+    "average of the second half": ("server.average=0.5",),
+    "clip norm 0.5, the same path": ("mechanism.clip_norm=0.5",),
+    "20 rounds, the same path": ("run.rounds=20",),
+    "pixels in place of scattering": ("data.features=none", "data.normalise=unit"),
+    "usual path (`auto`)": ("server.path=auto",),
+}
+"""What is left out or changed, one at a time, from MNIST at ε = 1."""
+
+
+def results() -> list[dict[str, Any]]:
+    """Returns everything that was measured so far."""
+    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+
+
+def measure(name: str, seed: int, settings: tuple[str, ...] = (), label: str = "") -> None:
+    """Runs a recipe once and keeps what came out, unless that is known."""
+    known = {(row["recipe"], row["seed"], row["label"]) for row in results()}
+    if (name, seed, label) in known:
+        return
+    recipe = Recipe.load(RECIPES / f"{name}.toml", [*settings, f"run.seed={seed}"])
+    with TemporaryDirectory() as folder:
+        cpu = time.process_time()
+        outcome = sordino.run(recipe, out=Path(folder) / "run")
+        cpu = time.process_time() - cpu
+    assert outcome.accuracy is not None
+    spent = {f"{entry.unit}/{entry.observer}": entry.epsilon for entry in outcome.certificate.entries}
+    row = {
+        "recipe": name,
+        "label": label,
+        "seed": seed,
+        "accuracy": round(100 * outcome.accuracy, 2),
+        "epsilon": spent[f"{outcome.context.mechanism.unit}/server"],
+        "rounds": outcome.rounds,
+        "seconds": round(outcome.seconds, 1),
+        "cpu_seconds": round(cpu, 1),
+    }
+    with RESULTS.open("a") as file:
+        file.write(json.dumps(row) + "\n")
+    print(json.dumps(row), flush=True)
+
+
+def summary(rows: list[dict[str, Any]]) -> tuple[str, str]:
+    """Returns mean ± standard deviation of accuracy, and the number of seeds."""
+    scores = [row["accuracy"] for row in rows]
+    spread = f" ± {stdev(scores):.2f}" if len(scores) > 1 else ""
+    return f"{mean(scores):.2f}{spread}", str(len(scores))
+
+
+def main_table() -> str:
+    """Returns the table of recipes."""
+    lines = [
+        "| recipe | goal | accuracy (%) | seeds | certified ε | rounds | minutes (CPU) |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    everything = [row for row in results() if not row["label"]]
+    for name, goal in GOALS.items():
+        rows = sorted((row for row in everything if row["recipe"] == name), key=lambda row: row["seed"])
+        if not rows:
+            continue
+        told, seeds = summary(rows)
+        verdict = "" if mean(row["accuracy"] for row in rows) >= goal else " (missed)"
+        dearest = max(row["epsilon"] for row in rows)
+        minutes = (
+            f"{mean(row['seconds'] for row in rows) / 60:.1f} ({mean(row['cpu_seconds'] for row in rows) / 60:.1f})"
+        )
+        lines.append(
+            f"| `{name}` | {goal:g} | **{told}**{verdict} | {seeds} | {dearest:.4g} | {rows[0]['rounds']} | {minutes} |"
+        )
+    return "\n".join(lines)
+
+
+def ablation_table() -> str:
+    """Returns the table of parts that were left out."""
+    lines = ["| MNIST, ε = 1 | accuracy (%) | seeds |", "|---|---|---|"]
+    for label in ABLATION:
+        wanted = "" if label == "as it is" else label
+        rows = [row for row in results() if row["recipe"] == "mnist-eps-1" and row["label"] == wanted]
+        if rows:
+            lines.append("| " + " | ".join([label, *summary(rows)]) + " |")
+    return "\n".join(lines)
+
+
+def write() -> None:
+    """Puts the tables into the page, between their marks."""
+    text = PAGE.read_text()
+    for mark, table in (("recipes", main_table()), ("ablation", ablation_table())):
+        begin, end = f"<!-- {mark} -->\n", f"\n<!-- end of {mark} -->"
+        head, _, rest = text.partition(begin)
+        _, found, tail = rest.partition(end)
+        if not found:
+            sys.exit(f"{PAGE} has no marks for the table of {mark}: put them back")
+        text = f"{head}{begin}{table}{end}{tail}"
+    PAGE.write_text(text)
+
+
+def main() -> None:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="how the names of the recipes to run begin")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="how many seeds, from 0 on")
+    parser.add_argument("--ablation", action="store_true", help="leave out one part at a time")
+    parser.add_argument("--write", action="store_true", help="write the tables and run nothing")
+    chosen = parser.parse_args()
+    if not chosen.write:
+        for seed in range(chosen.seeds):
+            if chosen.ablation:
+                for label, settings in ABLATION.items():
+                    measure("mnist-eps-1", seed, settings, "" if label == "as it is" else label)
+                continue
+            for name in GOALS:
+                if name.startswith(chosen.only) and (RECIPES / f"{name}.toml").exists():
+                    measure(name, seed)
+    write()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""What classifier and regressor share: parameters, the run that trains them, and outputs of the trained model."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from sordino.data.federation import Federation
+from sordino.data.public import PublicCounts
+from sordino.data.ranges import Outside, scaled
+from sordino.errors import RecipeError
+from sordino.estimators.declared import Undeclared, count_of, ranges_of
+from sordino.recipe import Recipe
+from sordino.runs.run import run
+
+_MECHANISMS = {
+    ("record", "central"): "dp_sgd",
+    ("record", "distributed"): "dp_sgd",
+    ("client", "central"): "dp_fedavg",
+    ("client", "distributed"): "dropout_robust",
+    ("client", "local"): "fed_ldp",
+}
+"""What is used where no mechanism is named, by unit and trust."""
+
+
+class PrivateEstimator(BaseEstimator):
+    """A model that is trained by `sordino.run`, with its certificate.
+
+    **Formal guarantees**: those of the certificate. Only declared numbers, releases and the seed or the operating
+    system's entropy shape the model; `n_features_in_` and names of features are taken as public.
+    **Edge cases**: every `fit` is a release of its own. Without `ledger` each forgets the others, as its certificate
+    says; with one, the budget covers all of them, and a fit that would exceed it raises `BudgetExceeded`.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-5,
+        unit: str = "record",
+        trust: str = "central",
+        mechanism: str | None = None,
+        options: dict[str, Any] | None = None,
+        feature_ranges: Any = None,
+        outside: Outside = "refuse",
+        records: int | str | None = None,
+        population: int | str | None = None,
+        model: str | nn.Module = "linear",
+        hidden: tuple[int, ...] = (32,),
+        rounds: int = 40,
+        learning_rate: float | None = None,
+        ledger: str | Path | None = None,
+        federation: str | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        """Keeps the settings as they are; they are checked by `fit`.
+
+        Args:
+            epsilon: the budget of every unit; None only with `options={"noise_multiplier": …}`.
+            delta: the budget's δ.
+            unit: whose presence is hidden: `record` (a row of X), or `client` (all rows of a group).
+            trust: who adds noise: `central`, `distributed` (secure sums over groups) or `local` (client unit).
+            mechanism: by name (`sordino mechanisms`); by default the plain one for unit and trust.
+            options: further settings of the mechanism, such as `clip_norm` or `sampling_rate`.
+            feature_ranges: declared (lowest, highest): one pair, one for each feature, or a mapping; or `unscaled`.
+            outside: whether `fit` refuses values outside their range, or clips them; `predict` always clips.
+            records: declared number of training rows, or `observed`.
+            population: declared number of groups, or `observed`; one without groups.
+            model: `linear`, `mlp`, another of sordino's by name, or a torch module of your own.
+            hidden: widths of hidden layers (`mlp`).
+            rounds: number of noisy steps.
+            learning_rate: server step size; by default the mechanism's.
+            ledger: a file that remembers what was spent, over fits and programs.
+            federation: the name under which the ledger knows these data.
+            random_state: None draws from the operating system; a seed repeats, and stamps the certificate simulation.
+        """
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit = unit
+        self.trust = trust
+        self.mechanism = mechanism
+        self.options = options
+        self.feature_ranges = feature_ranges
+        self.outside = outside
+        self.records = records
+        self.population = population
+        self.model = model
+        self.hidden = hidden
+        self.rounds = rounds
+        self.learning_rate = learning_rate
+        self.ledger = ledger
+        self.federation = federation
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def _train(self, X: NDArray[Any], y: Tensor, classes: int, groups: Any) -> Self:
+        """Trains on rows that were validated, and keeps model and certificate."""
+        federation = self._federation(X, y, classes, groups)
+        own = self.model if isinstance(self.model, nn.Module) else None
+        with tempfile.TemporaryDirectory() as folder:
+            outcome = run(
+                Recipe.load().but(**self._sections(), public=federation.declared),
+                model=own,
+                federation=federation,
+                out=Path(folder) / "run",
+            )
+        self.model_ = outcome.model
+        self.certificate_ = outcome.certificate
+        self.document_ = outcome.document
+        self.n_iter_ = outcome.rounds
+        return self
+
+    def _federation(self, X: NDArray[Any], y: Tensor, classes: int, groups: Any) -> Federation:
+        if groups is None and self.unit == "client":
+            raise Undeclared("groups is missing: unit is 'client', so say in fit(X, y, groups=…) whose each row is")
+        if groups is not None:
+            check_consistent_length(X, groups)
+        owners = np.zeros(len(X), np.int64) if groups is None else np.asarray(groups)
+        self._ranges = ranges_of(self.feature_ranges, list(getattr(self, "feature_names_in_", ())), X.shape[1])
+        people = 1 if groups is None else count_of("population", self.population, len(np.unique(owners)))
+        told = PublicCounts(people, count_of("records", self.records, len(X)), classes, test=True)
+        return Federation.of(self._scaled(X, self.outside), y, owners, None, classes, 0, self.federation or "X", told)
+
+    def _sections(self) -> dict[str, Any]:
+        name = self.mechanism or _MECHANISMS.get((self.unit, self.trust))
+        if name is None:
+            raise RecipeError(
+                f"no mechanism has unit {self.unit!r} under {self.trust!r} trust: choose record or client with central "
+                "or distributed trust, or client with local trust"
+            )
+        mechanism = {"name": name, **(self.options or {})}
+        if name == "dp_sgd":
+            mechanism.setdefault("trust", self.trust)
+        chosen = self.random_state
+        drawn = chosen.randint(2**31) if isinstance(chosen, np.random.RandomState) else chosen
+        seed = {"entropy": True} if drawn is None else {"seed": int(drawn), "entropy": False}
+        model = {} if isinstance(self.model, nn.Module) else {"name": self.model, "hidden": tuple(self.hidden)}
+        return {
+            "mechanism": mechanism,
+            "budget": {"epsilon": "none" if self.epsilon is None else self.epsilon, "delta": self.delta},
+            "run": {"rounds": self.rounds, "evaluate_every": self.rounds, **seed},
+            "model": model,
+            "server": {"learning_rate": self.learning_rate},
+            "ledger": {"path": self.ledger, "federation": self.federation},
+        }
+
+    def _scaled(self, X: NDArray[Any], outside: Outside) -> Tensor:
+        x = torch.from_numpy(np.array(X, dtype=np.float32))
+        return scaled("X", x, self._ranges, outside=outside) if self._ranges else x
+
+    def _outputs(self, X: Any) -> NDArray[np.float64]:
+        """Returns what the trained model says of each row."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False)
+        with torch.no_grad():
+            out: Tensor = self.model_(self._scaled(X, "clip"))
+        return np.asarray(out.double().numpy())

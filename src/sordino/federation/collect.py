@@ -1,0 +1,180 @@
+"""The middle of a round across machines: what is announced, what comes back, and its sum."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from sordino.aggregate.integers import from_residues
+from sordino.aggregate.plain import StatedNoise
+from sordino.aggregate.secure.server import SumServer
+from sordino.errors import ProtocolError
+from sordino.federation.memory import bare
+from sordino.federation.messages import Parcel, Stage
+from sordino.federation.network import NodeNetwork
+from sordino.federation.plan import secure, sum_terms_of
+from sordino.messages import from_bytes, to_bytes
+from sordino.runs.context import RunContext
+from sordino.server.side import Asked
+from sordino.stages import Shielded, Summed
+from sordino.terms import Vanished
+from sordino.types import IntArray
+
+_SUM_STAGES: tuple[Stage, ...] = ("advertise", "share", "mask", "consent", "unmask")
+_MUTE = {"mute": b"1"}
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """A round's sum, and whose messages left them."""
+
+    summed: Summed
+    senders: IntArray
+    """Who pays: everybody who was asked for its message and did not refuse, whether or not it arrived."""
+
+
+class NothingLeft(ProtocolError):
+    """A round was aborted before any node was asked for its message: it costs nothing."""
+
+
+def collect(network: NodeNetwork, context: RunContext, asked: Asked, attempt: int) -> Collected:
+    """Announces a round to its cohort and returns the sum of what comes back.
+
+    Raises:
+        NothingLeft: too few are left before anybody sent its message.
+        ProtocolError: too few are left after that: what was reserved stays spent.
+    """
+    terms = asked.terms
+    if not len(terms.cohort):
+        partial = context.mechanism.aggregator.start(terms, context.mechanism.bounder.sensitivity(terms.knobs))
+        return Collected(context.mechanism.aggregator.finish(partial, Vanished()), terms.cohort)
+    if context.mechanism.trust == "distributed":
+        return _SecureRound(network, context, asked, attempt).play()
+    return _plain(network, context, asked, attempt)
+
+
+def _plain(network: NodeNetwork, context: RunContext, asked: Asked, attempt: int) -> Collected:
+    """Collects messages that the server may see one by one: central and local trust."""
+    terms, mechanism = asked.terms, context.mechanism
+    # under central trust whoever has nothing to say sends nothing
+    speakers = terms.cohort if mechanism.trust != "central" else np.setdiff1d(terms.cohort, asked.mute)
+    announced = to_bytes(terms)
+    requests = {member: _request(asked, member, {"terms": announced}) for member in speakers.tolist()}
+    answers = network.ask("contribute", terms.round_, attempt, requests)
+    senders = np.setdiff1d(speakers, np.array(list(answers.refused), np.int64))
+    partial = mechanism.aggregator.start(terms, mechanism.bounder.sensitivity(terms.knobs))
+    for member in sorted(answers.replies):
+        try:
+            message = _checked(from_bytes(Shielded, answers.replies[member].part("message")), member, asked)
+            partial = mechanism.aggregator.add(partial, message)
+        except ProtocolError as error:
+            network.telling.member("error", member, str(error))
+    return Collected(mechanism.aggregator.finish(partial, Vanished()), senders)
+
+
+def _checked(message: Shielded, member: int, asked: Asked) -> Shielded:
+    """Returns a message that is one row of one member, finite, and weighs no more than one.
+
+    Raises:
+        ProtocolError: it is something else, and is left out.
+    """
+    width, numbers = len(asked.terms.weights), (message.rows, message.weights, message.squared_multipliers)
+    if message.clients.tolist() != [member] or message.rows.shape != (1, width) or message.weights.shape != (1,):
+        raise ProtocolError(f"member {member} sent something else than one row of its own: it is left out")
+    if not all(torch.isfinite(part.double()).all() for part in (*numbers, *message.side.values())):
+        raise ProtocolError(f"member {member} sent numbers that are not finite: they are left out")
+    if message.squared_multipliers.shape != (1,) or float(message.squared_multipliers) < 0:
+        raise ProtocolError(f"member {member} states noise of less than nothing: its message is left out")
+    return message
+
+
+class _SecureRound:
+    """One secure sum over the network, stage by stage; late and lost nodes are dropouts of the stage."""
+
+    def __init__(self, network: NodeNetwork, context: RunContext, asked: Asked, attempt: int) -> None:
+        self._network, self._context, self._asked, self._attempt = network, context, asked, attempt
+        self._terms = sum_terms_of(context, network.plan, asked.terms, attempt)
+        self._server = SumServer(self._terms, network.registry.public_keys)
+        self._stated: dict[Stage, dict[int, float]] = {"mask": {}, "unmask": {}}
+        self._senders = np.empty(0, np.int64)
+
+    def play(self) -> Collected:
+        """Plays all stages, and opens the sum."""
+        terms = self._asked.terms
+        announced, whole = {"terms": to_bytes(bare(terms))}, {"terms": to_bytes(terms)}
+        heard: dict[int, Mapping[str, bytes]] = dict.fromkeys(terms.cohort.tolist(), announced)
+        for stage in _SUM_STAGES:
+            if stage == "mask":
+                self._senders = np.array(sorted(heard), np.int64)
+            try:
+                self._stage(stage, heard)
+                if stage == "unmask":
+                    return self._opened()
+                extra = whole if stage == "share" else {}
+                heard = {member: {"sum": told, **extra} for member, told in self._server.close().items()}
+            except ProtocolError as error:
+                self._note_blamed()
+                if not len(self._senders):
+                    raise NothingLeft(str(error)) from None
+                raise
+        raise AssertionError("a secure sum ends with its last stage")
+
+    def _stage(self, stage: Stage, heard: Mapping[int, Mapping[str, bytes]]) -> None:
+        requests = {member: _request(self._asked, member, parts) for member, parts in heard.items()}
+        answers = self._network.ask(stage, self._terms.round_, self._attempt, requests)
+        if stage == "mask":  # whoever refuses has sent nothing; whoever is lost may have
+            self._senders = np.setdiff1d(self._senders, np.array(list(answers.refused), np.int64))
+        for member in sorted(answers.replies):
+            try:
+                self._take(stage, member, answers.replies[member])
+            except ProtocolError as error:
+                self._network.telling.member("error", member, str(error))
+
+    def _take(self, stage: Stage, member: int, answer: Parcel) -> None:
+        stated = _stated(answer, member) if stage in self._stated else 0.0
+        least = self._asked.terms.knobs.noise_multiplier**2 / len(self._asked.terms.cohort)
+        if stage == "mask" and not stated >= least * (1 - 1e-9):
+            raise ProtocolError(f"member {member} states less noise than its share: its message is left out")
+        if self._server.receive(answer.part("sum")) != member:
+            raise ProtocolError(f"member {member} passed on the message of another: it is ignored")
+        if stage in self._stated:
+            self._stated[stage][member] = stated
+
+    def _opened(self) -> Collected:
+        opened, mechanism = self._server.open(), self._context.mechanism
+        self._note_blamed()
+        shares = [self._stated["mask"][member] for member in opened.survivors.tolist()]
+        taken = [self._stated["unmask"].get(member, 0.0) for member in opened.responders.tolist()]
+        noise = StatedNoise(math.fsum(shares) - math.fsum(taken), min(shares))
+        summed = Summed(
+            torch.from_numpy(from_residues(opened.total, self._terms.modulus_bits)),
+            opened.survivors,
+            secure(self._context).denominator,
+            noise.total,
+            noise.least,
+            mechanism.bounder.sensitivity(self._asked.terms.knobs),
+        )
+        return Collected(summed, self._senders)
+
+    def _note_blamed(self) -> None:
+        for member, why in self._server.blamed.items():
+            self._network.telling.member("blamed", member, why)
+
+
+def _request(asked: Asked, member: int, parts: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    return {**parts, **_MUTE} if member in asked.mute else parts
+
+
+def _stated(answer: Parcel, member: int) -> float:
+    try:
+        value = float(json.loads(answer.part("stated")))
+    except (ValueError, TypeError):
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise ProtocolError(f"member {member} states noise that is no number: its message is left out")
+    return value

@@ -1,0 +1,166 @@
+"""What a node remembers between two messages: what it has answered, the terms of a round, noise that it may take back.
+
+A ClientApp is made anew for every message, so everything lies in files under the node's `state/`, each written whole
+and synced before the answer that it belongs to leaves.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load, save
+
+from sordino.aggregate.secure.errors import AnsweredAlready
+from sordino.aggregate.secure.terms import SumTerms
+from sordino.client_state import ClientState
+from sordino.errors import ProtocolError
+from sordino.federation.messages import Parcel
+from sordino.files import PRIVATE, make_folder, replace_file
+from sordino.messages import from_bytes, to_bytes
+from sordino.stages import Kept
+from sordino.terms import Terms
+
+
+@dataclass(frozen=True)
+class NodeMemory:
+    """The files of one node's rounds.
+
+    **Formal guarantees**: under `alone`, `claim` succeeds once for each (run, round, attempt), on the disk before
+    it returns. What a client's mechanism remembers is replaced whole, before the message that it belongs to leaves.
+    **Edge cases**: what was kept for a round that never ended is erased when the next round begins (`unfinished`).
+    """
+
+    folder: Path
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Lets one process of this node answer at a time."""
+        make_folder(self.folder, PRIVATE)
+        with (self.folder / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def claim(self, request: Parcel, releases: int) -> None:
+        """Writes down that this request is being answered; a round is answered in so many attempts at most.
+
+        Raises:
+            AnsweredAlready: it was before, or too many attempts of its round were.
+        """
+        path = self._path(request, "answered")
+        earlier = list(self.folder.glob(f"{_digest(request.run)}-{request.round_}-*.answered"))
+        if path in earlier or len(earlier) >= releases:
+            raise AnsweredAlready(
+                f"round {request.round_} of run {request.run} was answered already (attempt {request.attempt} of "
+                f"{releases} that the policy's secure.releases allows): one answer is all there is"
+            )
+        replace_file(path, request.stage.encode(), PRIVATE)
+
+    def told(self, request: Parcel) -> bytes | None:
+        """Returns what this node told before the first round, if it did: it says that again, and nothing else."""
+        path = self._opening(request)
+        return path.read_bytes() if path.exists() else None
+
+    def keep_told(self, request: Parcel, told: bytes) -> None:
+        """Keeps what this node tells before the first round."""
+        replace_file(self._opening(request), told, PRIVATE)
+
+    def begin_sum(self, request: Parcel, sum_terms: SumTerms, terms: Terms) -> None:
+        """Keeps the terms of a secure sum, without the model."""
+        replace_file(self._path(request, "sum"), sum_terms.pack(), PRIVATE)
+        replace_file(self._path(request, "terms"), to_bytes(bare(terms)), PRIVATE)
+
+    def unfinished(self) -> Iterator[SumTerms]:
+        """Yields the terms of secure sums that never ended, and erases what was kept for them."""
+        for left in self.folder.glob("*.sum"):
+            yield SumTerms.parse(left.read_bytes())
+            for kind in (".kept", ".terms", ".sum"):
+                _erase(left.with_suffix(kind))
+
+    def sum_terms(self, request: Parcel) -> SumTerms:
+        """Returns the terms of the secure sum that this node joined."""
+        return SumTerms.parse(self._read(request, "sum"))
+
+    def terms(self, request: Parcel) -> Terms:
+        """Returns the round's terms as this node accepted them, without the model."""
+        return from_bytes(Terms, self._read(request, "terms"))
+
+    def keep(self, request: Parcel, kept: Kept) -> None:
+        """Keeps noise that may be taken back later in the round: private, as the vector's own privacy rests on it."""
+        tensors = {"noise": kept.noise.contiguous(), "weights": kept.weights.contiguous()}
+        replace_file(self._path(request, "kept"), save(tensors, {"norm": json.dumps(kept.norm)}), PRIVATE)
+
+    def kept(self, request: Parcel, client: int) -> Kept:
+        """Returns what `keep` kept."""
+        data = self._read(request, "kept")
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        tensors = {name: tensor.clone() for name, tensor in load(data).items()}
+        norm = float(json.loads(header["__metadata__"]["norm"]))
+        return Kept(np.array([client]), tensors["noise"], tensors["weights"], norm)
+
+    def forget(self, request: Parcel) -> None:
+        """Erases what was kept for a round that is over."""
+        for kind in ("kept", "terms", "sum"):
+            _erase(self._path(request, kind))
+
+    def state(self, run: str) -> ClientState:
+        """Returns what this node's mechanism remembers of the run."""
+        path = self._state(run)
+        if not path.exists():
+            return ClientState.blank(1)
+        rows = load(path.read_bytes())["rows"].clone()
+        return ClientState(rows, np.ones(len(rows), bool))
+
+    def remember(self, run: str, state: ClientState) -> None:
+        """Keeps what the mechanism will want to know next time; a state without width is nothing to keep."""
+        if state.rows.shape[1]:
+            replace_file(self._state(run), save({"rows": state.rows.detach().to(torch.float32).contiguous()}), PRIVATE)
+
+    def _opening(self, request: Parcel) -> Path:
+        return self.folder / f"{_digest(request.run)}.told"
+
+    def _state(self, run: str) -> Path:
+        return self.folder / f"{_digest(run)}.state"
+
+    def _path(self, request: Parcel, kind: str) -> Path:
+        return self.folder / f"{_occasion(request)}.{kind}"
+
+    def _read(self, request: Parcel, kind: str) -> bytes:
+        try:
+            return self._path(request, kind).read_bytes()
+        except FileNotFoundError:
+            raise ProtocolError(
+                f"this node has not begun attempt {request.attempt} of round {request.round_}, or has ended it: it "
+                "takes part again in the next round"
+            ) from None
+
+
+def bare(terms: Terms) -> Terms:
+    """Returns a round's terms without the model: what its secure sum is agreed on."""
+    return Terms(terms.round_, torch.zeros(0), terms.knobs, terms.cohort)
+
+
+def _occasion(request: Parcel) -> str:
+    return f"{_digest(request.run)}-{request.round_}-{request.attempt}"
+
+
+def _digest(run: str) -> str:
+    return hashlib.blake2b(run.encode(), digest_size=12).hexdigest()
+
+
+def _erase(path: Path) -> None:
+    """Overwrites a file with zeros and removes it; one that is gone stays gone."""
+    if path.exists():
+        with path.open("r+b") as file:
+            file.write(bytes(path.stat().st_size))
+            file.flush()
+            os.fsync(file.fileno())
+        path.unlink()

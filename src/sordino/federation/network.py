@@ -1,0 +1,245 @@
+"""The server's end of the wire: who is there, and one stage of a round at a time, each with a deadline of its own."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from sordino.aggregate.secure.keys import Identity
+from sordino.errors import FederationError, ProtocolError
+from sordino.federation.messages import Parcel, Stage
+from sordino.federation.plan import RunPlan
+from sordino.federation.registry import MemberRegistry
+from sordino.federation.telling import Telling
+from sordino.types import BoolArray
+
+K = TypeVar("K")
+
+_SOONEST, _LATEST = 0.02, 0.5
+"""Seconds between two looks for answers: few at first, more when nobody is in a hurry."""
+
+
+_RETRY = 5.0
+"""Seconds after which a node is greeted again whose app failed."""
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """How long the server waits, in seconds."""
+
+    stage: float = 60.0
+    """For an answer that takes no training."""
+    train: float = 600.0
+    """For an answer that takes training."""
+    gather: float = 300.0
+    """For enough nodes to be there before a round."""
+    lifetime: float = 3600.0
+    """How long a SuperLink keeps an unanswered request."""
+
+    def of(self, stage: Stage) -> float:
+        """Returns the deadline of a stage."""
+        return self.train if stage in ("contribute", "mask", "tell") else self.stage
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """A question to a Flower node: which member are you, and would you take part?"""
+
+    node: int
+    nonce: int
+    since: float
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What became of one stage's requests, by member."""
+
+    replies: Mapping[int, Parcel]
+    refused: Mapping[int, str]
+    """Who takes no part, and why: its message did not leave it."""
+    lost: frozenset[int]
+    """Who said nothing in time: its message may have left it."""
+
+
+@dataclass(eq=False)
+class NodeNetwork:
+    """The members of a federation, as far as they can be reached over a Flower grid.
+
+    **Formal guarantees**: a member counts as present when a node has signed, with the key that the registry lists, that
+    it is that member *at this Flower node*. An answer counts when the member that was asked has signed it for this
+    stage, round and attempt. Answers that come after the deadline are not looked at.
+    **Edge cases**: an error of Flower's own (a node that is gone) comes from the SuperLink and is told apart by the
+    request that it answers. Of two nodes with one key the first counts and the other is refused. A member that was
+    silent is asked again whether it is there, and nobody waits for that.
+    """
+
+    grid: Grid
+    registry: MemberRegistry
+    operator: Identity
+    plan: RunPlan
+    deadlines: Deadlines
+    telling: Telling
+    _at: dict[int, int] = field(default_factory=dict)
+    """Member → Flower node, of those who are present."""
+    _greeted: dict[str, Greeting] = field(default_factory=dict)
+    """Greetings that are not answered yet, by message."""
+    _later: dict[int, float] = field(default_factory=dict)
+    """Flower nodes that refused, failed or are strangers: when they are greeted again."""
+    _silent: set[int] = field(default_factory=set)
+    """Flower nodes that let a deadline pass: they are greeted, and nobody waits for that."""
+
+    def present(self) -> BoolArray:
+        """Returns who is there now, by number; greets nodes that are new or were silent."""
+        there, now = {int(node) for node in self.grid.get_node_ids()}, time.monotonic()
+        self._at = {member: node for member, node in self._at.items() if node in there}
+        known = {*self._at.values(), *(greeting.node for greeting in self._greeted.values())}
+        self._greet([node for node in sorted(there - known) if now >= self._later.get(node, 0.0)])
+        for reply in self._pull(list(self._greeted)):
+            self._welcome(reply)
+        mask = np.zeros(self.plan.population, bool)
+        mask[list(self._at)] = True
+        return mask
+
+    def gathered(self, least: int) -> BoolArray:
+        """Waits until so many members are there, and for those that are just being greeted; returns who is there.
+
+        Raises:
+            FederationError: too few came in time.
+        """
+        end, pause = time.monotonic() + self.deadlines.gather, _SOONEST
+        while True:
+            mask, now = self.present(), time.monotonic()
+            if mask.sum() >= least and not any(self._awaited(one, now) for one in self._greeted.values()):
+                return mask
+            if now > end:
+                raise FederationError(
+                    f"{int(mask.sum())} nodes are there and {least} are needed: start the others, then resume the run"
+                )
+            self.telling.waiting(int(mask.sum()), least)
+            time.sleep(pause)
+            pause = min(_LATEST, pause * 1.5)
+
+    def _awaited(self, greeting: Greeting, now: float) -> bool:
+        return greeting.node not in self._silent and now < greeting.since + self.deadlines.stage
+
+    def ask(self, stage: Stage, round_: int, attempt: int, parts: Mapping[int, Mapping[str, bytes]]) -> Answers:
+        """Sends a request to each of these members, and collects answers until all are there or time is up."""
+        plan = {"plan": self.plan.pack()}
+        requests = {
+            member: Parcel(stage, self.plan.run, round_, attempt, member, {**plan, **own}).sealed(self.operator)
+            for member, own in parts.items()
+            if member in self._at
+        }
+        self.telling.stage(stage, round_, parts, self.deadlines.of(stage))
+        sent = self._push({member: (self._at[member], request) for member, request in requests.items()}, stage)
+        replies, refused, waiting = dict[int, Parcel](), dict[int, str](), dict(sent)
+        end, pause = time.monotonic() + self.deadlines.of(stage), _SOONEST
+        while waiting:
+            came = self._pull(list(waiting))
+            for reply in came:
+                member = waiting.pop(reply.metadata.reply_to_message_id, None)
+                if member is not None:
+                    self._take(requests[member], reply, replies, refused)
+            if time.monotonic() > end or not waiting:
+                break
+            pause = _SOONEST if came else min(_LATEST, pause * 1.5)
+            time.sleep(pause)
+        lost = frozenset(parts) - replies.keys() - refused.keys()
+        for member in lost:
+            if member in self._at:  # it is greeted again, and counts when it answers that; nobody waits
+                self._silent.add(self._at.pop(member))
+            self.telling.member("lost", member, f"no answer to {stage} in time")
+        for member, sentence in refused.items():
+            self.telling.member("refused", member, sentence)
+        for member in replies:
+            self.telling.member("answered", member, "")
+        return Answers(replies, refused, lost)
+
+    def _take(self, request: Parcel, reply: Message, replies: dict[int, Parcel], refused: dict[int, str]) -> None:
+        member = request.node
+        if reply.has_error():  # Flower's own: the node is gone, or its app failed
+            self.telling.member("error", member, reply.error.reason or f"Flower error {reply.error.code}")
+            return
+        try:
+            answer = self._signed(Parcel.parse(reply.content, request=False), request, member)
+        except ProtocolError as error:
+            self.telling.member("error", member, str(error))
+            return
+        if answer.refused:
+            refused[member] = answer.refused
+        else:
+            replies[member] = answer
+
+    def _signed(self, answer: Parcel, request: Parcel, member: int) -> Parcel:
+        """Returns an answer that the member signed for this very request; a refusal needs no signature."""
+        told = (answer.stage, answer.run, answer.round_, answer.attempt)
+        if told != (request.stage, request.run, request.round_, request.attempt):
+            raise ProtocolError("an answer belongs to another stage, round or attempt: it is ignored")
+        if not answer.refused:
+            key = self.registry.public_keys.get(member)
+            if answer.node != member or key is None:
+                raise ProtocolError(f"an answer names member {answer.node}, who was not asked: it is ignored")
+            answer.check(key, f"member {member}")
+        return answer
+
+    def _greet(self, nodes: Iterable[int]) -> None:
+        greetings = {}
+        for node in nodes:
+            greeting = Greeting(node, secrets.randbits(31), time.monotonic())
+            plan = {"plan": self.plan.pack()}
+            parcel = Parcel("hello", self.plan.run, 0, greeting.nonce, 0, plan).sealed(self.operator)
+            greetings[greeting] = (node, parcel)
+        self._greeted |= self._push(greetings, "hello")
+
+    def _welcome(self, reply: Message) -> None:
+        """Takes in the answer to a greeting: a member that is there, or a refusal that the operator should read."""
+        greeting = self._greeted.pop(reply.metadata.reply_to_message_id, None)
+        if greeting is None:
+            return
+        node, wait = greeting.node, self.deadlines.stage
+        if reply.has_error():
+            member, why, wait = -1, str(reply.error.reason or reply.error.code), _RETRY
+        else:
+            member, why = self._greeting_of(reply, greeting)
+        if why:
+            self._later[node] = time.monotonic() + wait
+            self.telling.member("refused", member, f"Flower node {node}: {why}")
+        else:
+            self._at[member] = node
+            self._silent.discard(node)
+            self.telling.member("present", member, "")
+
+    def _greeting_of(self, reply: Message, greeting: Greeting) -> tuple[int, str]:
+        """Returns which member answers a greeting, and why it is not let in (nothing if it is)."""
+        try:
+            answer = Parcel.parse(reply.content, request=False)
+            asked = Parcel("hello", self.plan.run, 0, greeting.nonce, 0)
+            member = self._signed(answer, asked, answer.node).node
+        except ProtocolError as error:
+            return -1, str(error)
+        if answer.refused:
+            return -1, answer.refused
+        if answer.part("flower") != str(greeting.node).encode():
+            return -1, "it passed on the greeting of another node, and is ignored"
+        if self._at.get(member, greeting.node) != greeting.node:
+            return -1, f"it uses the key of member {member}, which is in use already, and is ignored"
+        return member, ""
+
+    def _push(self, parcels: Mapping[K, tuple[int, Parcel]], stage: Stage) -> dict[str, K]:
+        """Sends parcels to Flower nodes; returns the key of each by the id of its message."""
+        messages = [
+            Message(parcel.pack(), node, f"query.{stage}", ttl=self.deadlines.lifetime)
+            for node, parcel in parcels.values()
+        ]
+        ids = list(self.grid.push_messages(messages)) if messages else []
+        return {told: key for told, key in zip(ids, parcels, strict=False) if told}
+
+    def _pull(self, ids: list[str]) -> list[Message]:
+        return list(self.grid.pull_messages(ids)) if ids else []

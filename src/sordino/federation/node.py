@@ -1,0 +1,236 @@
+"""A node's side of a run: one answer a request, within its own policy, paid for in its own ledger before it leaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from safetensors.torch import save
+
+from sordino.aggregate.integers import to_residues
+from sordino.aggregate.secure.checks import KeyRegistry
+from sordino.aggregate.secure.client import SumClient
+from sordino.aggregate.secure.keeper import FileKeeper
+from sordino.aggregate.secure.keys import Identity
+from sordino.aggregate.secure.policy import SumPolicy
+from sordino.aggregate.secure.terms import SumTerms
+from sordino.client.side import ClientSide, Contribution
+from sordino.data.federation import ClientData
+from sordino.errors import NodeRefused, ProtocolError
+from sordino.events import Charge
+from sordino.federation.limits import check_budget, check_data, check_plan, check_terms
+from sordino.federation.memory import NodeMemory
+from sordino.federation.messages import Parcel, Stage
+from sordino.federation.node_folder import NodeFolder
+from sordino.federation.plan import RunPlan, sum_terms_of
+from sordino.messages import from_bytes, to_bytes
+from sordino.random.streams import Entropy, Randomness
+from sordino.runs.context import RunContext
+from sordino.stages import Kept
+from sordino.stopwatch import Stopwatch
+from sordino.terms import Survivors, Terms, Turn
+from sordino.types import IntArray
+
+Parts = dict[str, bytes]
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One member of a federation, on its own machine.
+
+    **Formal guarantees**: it takes part only within its policy file. What a message costs is computed here from the
+    terms, and is durably in the node's own ledger before the message leaves; each (run, round, attempt) is answered
+    once; noise comes from the operating system (`randomness` is for tests in one process). The plan and the terms are
+    checked at every request, and nothing of the run's configuration is read.
+    """
+
+    folder: NodeFolder
+    randomness: Randomness = field(default_factory=Entropy)
+
+    def answer(self, request: Parcel, flower_id: int) -> Parcel:
+        """Returns the signed answer to a request.
+
+        Raises:
+            SordinoError: why the node takes no part.
+        """
+        request.check(bytes.fromhex(self.folder.policy.who.operator), "the policy's who.operator")
+        if request.stage == "hello":
+            request = replace(request, node=self.folder.number)
+        if request.node != self.folder.number:
+            raise ProtocolError(f"a request for member {request.node} reached {self.folder.name}: it is ignored")
+        stages: Mapping[Stage, Callable[[Parcel], Parts]] = {
+            "hello": lambda asked: self._hello(asked, flower_id),
+            "tell": self._tell,
+            "contribute": self._contribute,
+            "advertise": self._advertise,
+            "share": self._share,
+            "mask": self._mask,
+            "consent": self._consent,
+            "unmask": self._unmask,
+        }
+        with self._memory.alone():
+            return request.answer(stages[request.stage](request)).sealed(self.folder.identity)
+
+    @cached_property
+    def _memory(self) -> NodeMemory:
+        return NodeMemory(self.folder.state_dir / "rounds")
+
+    def _hello(self, request: Parcel, flower_id: int) -> Parts:
+        """Says who it is and that it would take part; bound to its Flower node, so that nobody else can pass it on."""
+        context, _ = self._planned(request)
+        check_data(context, self.folder.data(context.recipe))
+        return {"flower": str(flower_id).encode(), "name": self.folder.name.encode()}
+
+    def _tell(self, request: Parcel) -> Parts:
+        """Makes the release that comes before the first round; asked again, it repeats that to the bit, for nothing."""
+        context, _ = self._planned(request)
+        if (before := self._memory.told(request)) is not None:
+            return {"told": before}
+        terms, opening = from_bytes(Terms, request.part("terms")), context.mechanism.opening
+        check_terms(self.folder, context, terms)
+        if opening is None or request.round_ != 0:
+            raise ProtocolError(f"{context.mechanism.name} has no opening release: this node tells nothing")
+        charges = check_budget(self.folder, context, opening.price())
+        data = self.folder.data(context.recipe)
+        check_data(context, data)
+        told = save({"told": opening.tell(data, Turn(terms, self.randomness)).contiguous()})
+        self._pay(request, charges)
+        self._memory.keep_told(request, told)
+        return {"told": told}
+
+    def _contribute(self, request: Parcel) -> Parts:
+        """Trains and returns its message, as the server or everybody may see it (central and local trust)."""
+        context, _ = self._planned(request)
+        if context.mechanism.trust == "distributed":
+            raise NodeRefused(
+                f"{context.mechanism.name} has distributed trust, and its message was asked for outside of a secure "
+                "sum: this node takes no part"
+            )
+        turn, data = self._accepted(context, self._terms(request, context))
+        charges = self._quote(request, context, turn.terms)
+        self._memory.claim(request, self.folder.policy.secure.releases)
+        sent = self._contribution(request, context, turn, data)
+        self._memory.remember(request.run, sent.state)
+        self._pay(request, charges)
+        return {"message": to_bytes(sent.message)}
+
+    def _advertise(self, request: Parcel) -> Parts:
+        """Joins a secure sum, if its terms are within the policy, with fresh keys."""
+        context, plan = self._planned(request)
+        terms = self._terms(request, context)
+        self._quote(request, context, terms)
+        agreed = sum_terms_of(context, plan, terms, request.attempt)
+        client = SumClient(agreed, self.folder.number, *self._known(agreed))
+        for left in self._memory.unfinished():
+            with suppress(ProtocolError):  # what is over already has no secrets left
+                SumClient.resume(left, *self._known(left)).abandon()
+        self._memory.begin_sum(request, agreed, terms)
+        return {"sum": client.advertise()}
+
+    def _share(self, request: Parcel) -> Parts:
+        return {"sum": self._resumed(request).share(request.part("sum"))}
+
+    def _mask(self, request: Parcel) -> Parts:
+        """Trains, and returns its message under its masks: paid for when it leaves, and not if it is refused."""
+        context, plan = self._planned(request)
+        terms, client = self._terms(request, context), self._resumed(request)
+        if sum_terms_of(context, plan, terms, request.attempt) != client.terms:
+            raise ProtocolError("the round was announced under other terms than those of its secure sum")
+        turn, data = self._accepted(context, terms)
+        charges = self._quote(request, context, terms)
+        sent = self._contribution(request, context, turn, data)
+        vector = to_residues(sent.message.rows.numpy(), client.terms.modulus_bits)[0]
+        if sent.kept is not None:
+            self._memory.keep(request, sent.kept)
+        masked = client.mask(request.part("sum"), vector)
+        self._memory.remember(request.run, sent.state)
+        self._pay(request, charges)
+        return {"sum": masked, "stated": _number(float(sent.message.squared_multipliers[0]))}
+
+    def _consent(self, request: Parcel) -> Parts:
+        return {"sum": self._resumed(request).consent(request.part("sum"))}
+
+    def _unmask(self, request: Parcel) -> Parts:
+        """Helps to open the sum, and takes back noise that too many survivors made superfluous."""
+        client, removed = self._resumed(request), [0.0]
+        if not client.terms.reveals:
+            answer = client.unmask(request.part("sum"))
+        else:
+            context, _ = self._planned(request)
+            terms, kept = self._memory.terms(request), self._memory.kept(request, self.folder.number)
+
+            def reveal(certain: int) -> IntArray:
+                row, removed[0] = _removable(self._side(context), terms, kept, certain, self.randomness)
+                return row
+
+            answer = client.unmask(request.part("sum"), reveal)
+        self._memory.forget(request)
+        return {"sum": answer, "stated": _number(removed[0])}
+
+    def _planned(self, request: Parcel) -> tuple[RunContext, RunPlan]:
+        plan = RunPlan.parse(request.part("plan"))
+        if plan.run != request.run:
+            raise ProtocolError(f"a request of run {request.run} came with the plan of {plan.run}: it is ignored")
+        return check_plan(self.folder, plan), plan
+
+    def _terms(self, request: Parcel, context: RunContext) -> Terms:
+        terms = from_bytes(Terms, request.part("terms"))
+        if terms.round_ != request.round_ or terms.round_ < 1:
+            raise ProtocolError(f"a request of round {request.round_} came with the terms of round {terms.round_}")
+        check_terms(self.folder, context, terms)
+        return terms
+
+    def _quote(self, request: Parcel, context: RunContext, terms: Terms) -> tuple[Charge, ...]:
+        """Returns what taking part costs; a node that is told to send nothing but noise pays nothing."""
+        if "mute" in request.parts:
+            return ()
+        return check_budget(self.folder, context, context.mechanism.perturber.price(terms.knobs, terms.round_))
+
+    def _accepted(self, context: RunContext, terms: Terms) -> tuple[Turn, ClientData]:
+        data = self.folder.data(context.recipe)
+        check_data(context, data)
+        return self._side(context).accept(terms, data), data
+
+    def _contribution(self, request: Parcel, context: RunContext, turn: Turn, data: ClientData) -> Contribution:
+        mute = np.array([self.folder.number]) if "mute" in request.parts else None
+        return self._side(context).contribute(turn, data, self._memory.state(request.run), Stopwatch(), mute)
+
+    def _side(self, context: RunContext) -> ClientSide:
+        return ClientSide(context.mechanism, context.trainer, self.randomness)
+
+    def _pay(self, request: Parcel, charges: tuple[Charge, ...]) -> None:
+        """Writes the cost of an answer into the node's own ledger, durably, before the answer leaves."""
+        if charges:
+            occasion = f"{request.run}/{request.round_}/{request.attempt}"
+            with self.folder.ledger() as ledger:
+                ledger.reserve(request.run, request.round_, np.array([0]), charges, fingerprint=occasion)
+
+    def _resumed(self, request: Parcel) -> SumClient:
+        agreed = self._memory.sum_terms(request)
+        return SumClient.resume(agreed, *self._known(agreed))
+
+    def _known(self, agreed: SumTerms) -> tuple[Identity, KeyRegistry, SumPolicy, FileKeeper]:
+        """Returns what this node brings to a secure sum: its key, everybody's keys, its floors, and its disk."""
+        folder = self.folder
+        policy = folder.policy.sum_policy(agreed.mechanism)
+        return folder.identity, folder.registry.public_keys, policy, FileKeeper(folder.sums_dir)
+
+
+def _removable(
+    side: ClientSide, terms: Terms, kept: Kept, certain: int, randomness: Randomness
+) -> tuple[IntArray, float]:
+    """Returns the part of the noise that is taken back when so many survivors are certain, and how much that is."""
+    turn = Turn(terms, randomness)
+    revealed = side.reveal(turn, kept, Survivors(terms.round_, np.arange(certain)))
+    if revealed is None:
+        return np.zeros(kept.noise.shape[-1], np.int64), 0.0
+    rows: IntArray = revealed.rows.numpy()[0]
+    return rows, float(revealed.squared_multipliers[0])
+
+
+def _number(value: float) -> bytes:
+    return json.dumps(value).encode()

@@ -1,0 +1,119 @@
+"""What a node can say by itself about what a federation cost it: from its own ledger, signed with its own key."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from sordino._version import __version__
+from sordino.account.certificate.certificate import Certificate, certify
+from sordino.account.ledger.keys import signed
+from sordino.errors import FederationError
+from sordino.federation.node_folder import NodeFolder
+
+FORMAT = 1
+_PURPOSE = b"sordino node statement 1\n"
+_RESTS_ON = (
+    "every message that left this node is in its ledger, written and synced before it left; lost answers count as paid",
+    "prices are this node's own, from the terms that it accepted; sampling of members is not credited, since only the "
+    "server can vouch for it",
+    "noise was drawn from this machine's operating system",
+    "distributed trust: the others' shares of the noise count only as far as the policy's secure.corrupt allows",
+    "where noise followed released values, a filter held the node to its budget: what is promised then is the budget, "
+    "and the number is the price of the path that was taken",
+)
+
+
+@dataclass(frozen=True)
+class NodeStatement:
+    """One node's own certificate."""
+
+    node: str
+    federation: str
+    signing_key: str
+    registry_version: int
+    budget_epsilon: float
+    delta: float
+    releases: int
+    runs: tuple[str, ...]
+    promises: tuple[dict[str, Any], ...]
+    rests_on: tuple[str, ...]
+    ledger_head: str
+    time: str
+    version: str = __version__
+    signature: str = ""
+
+    def message(self) -> bytes:
+        """Returns the bytes that are signed."""
+        told = {"format": FORMAT} | asdict(replace(self, signature=""))
+        return _PURPOSE + json.dumps(told, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+    def to_json(self) -> str:
+        """Returns the statement as JSON; an ε of null is infinite."""
+        return json.dumps({"format": FORMAT} | asdict(self), indent=1, allow_nan=False) + "\n"
+
+    def text(self) -> str:
+        """Returns the statement for people."""
+        lines = [f"What {self.federation} cost {self.node}, by its own ledger ({self.time})", ""]
+        runs = "1 run" if len(self.runs) == 1 else f"{len(self.runs)} runs"
+        lines += [f"  {self.releases} messages left this node, in {runs}"]
+        lines += [f"  its budget is ε = {self.budget_epsilon:g} at δ = {self.delta:g}"]
+        for one in self.promises:
+            epsilon = "∞" if one["epsilon"] is None else f"{one['epsilon']:.4g}"
+            lines.append(f"  {one['unit']} against the {one['observer']} ({one['adjacency']}): ε = {epsilon}")
+            lines += [f"    {one[more]}" for more in ("reason", "note") if one[more]]
+        for sentence in ("", *self.rests_on):
+            lines += textwrap.wrap(sentence, 100, initial_indent="  - ", subsequent_indent="    ") or [""]
+        lines += ["", f"  registry version {self.registry_version}, ledger head {self.ledger_head[:16]}…",
+                  f"  signed with {self.signing_key}"]  # fmt: skip
+        return "\n".join(lines) + "\n"
+
+
+def state(folder: NodeFolder) -> NodeStatement:
+    """Returns what the node's ledger proves, signed."""
+    policy = folder.policy
+    with folder.ledger(write=False) as ledger:
+        ledger.verify()
+        found: Certificate = certify(
+            ledger, policy.budget.delta, budget=folder.budget, accountant=policy.budget.accountant
+        )
+    kept = ("unit", "observer", "adjacency", "epsilon", "delta", "status", "accountant", "reason", "note")
+    promises = tuple({name: getattr(entry, name) for name in kept} for entry in found.entries)
+    statement = NodeStatement(
+        node=folder.name,
+        federation=policy.who.federation,
+        signing_key=folder.identity.public.hex(),
+        registry_version=folder.registry.version if folder.registry_file.exists() else 0,
+        budget_epsilon=policy.budget.epsilon,
+        delta=policy.budget.delta,
+        releases=found.releases,
+        runs=found.runs,
+        promises=promises,
+        rests_on=_RESTS_ON,
+        ledger_head=found.ledger_head,
+        time=found.time,
+    )
+    return replace(statement, signature=folder.identity.sign(statement.message()).hex())
+
+
+def check(text: str, key: str | None = None) -> NodeStatement:
+    """Returns a statement whose signature holds; `key` names who must have signed it (from the registry).
+
+    Raises:
+        FederationError: it cannot be read, was changed, or is another's.
+    """
+    try:
+        told = json.loads(text)
+        if told.pop("format") != FORMAT:
+            raise ValueError("another format")
+        lists = {name: tuple(told[name]) for name in ("runs", "promises", "rests_on")}
+        statement = NodeStatement(**told | lists)
+    except (ValueError, KeyError, TypeError) as error:
+        raise FederationError(f"the node's statement cannot be read ({error}): ask the node for it again") from None
+    if key is not None and statement.signing_key != key:
+        raise FederationError(f"the statement is signed by {statement.signing_key[:16]}…, not by {key[:16]}…")
+    if not signed(statement.signing_key, statement.message(), statement.signature):
+        raise FederationError("the statement's signature does not hold: it was changed; ask the node for it again")
+    return statement

@@ -1,0 +1,155 @@
+"""The plan of a run: what every node is told of it, and what each composes from that with its own installation."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+import tomli_w
+import torch
+
+from sordino._version import __version__
+from sordino.aggregate.secure.graph import Topology, choose
+from sordino.aggregate.secure.session import sum_terms
+from sordino.aggregate.secure.terms import SumMechanism, SumTerms
+from sordino.aggregate.secure_sum import SecureSum
+from sordino.errors import ProtocolError, RecipeError
+from sordino.federation.remote import remote
+from sordino.recipe import Recipe
+from sordino.runs.context import RunContext
+from sordino.runs.setup import assemble
+from sordino.server.view import reveals
+from sordino.terms import Terms
+
+_OWN: dict[str, tuple[str, ...]] = {
+    "run": ("seed", "entropy", "notes", "target"),
+    "budget": ("clients",),
+    "data": ("folder", "file", "cache", "public_fraction"),
+    "ledger": (),
+    "partition": (),
+}
+"""What of a recipe is the operator's own business, and is not sent. No names: the whole section."""
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What a run is going to do, as the operator signs it and every node checks it.
+
+    **Formal guarantees**: a node trusts nothing of it. It composes the mechanism itself, from this text and its own
+    code, and holds what comes out against its own policy; a plan that says otherwise composes to something else, whose
+    keys, prices and sums fit nobody's.
+    """
+
+    federation: str
+    run: str
+    recipe: str
+    """TOML: all of the recipe that shapes what nodes do."""
+    population: int
+    """Numbers that the registry has given out: clients are 0 … population − 1."""
+    registry: int
+    """The registry's version."""
+    public: bool = False
+    """Whether the server has public records (some mechanisms are composed differently then)."""
+    version: str = __version__
+
+    def pack(self) -> bytes:
+        """Returns the plan as bytes."""
+        return json.dumps(asdict(self), sort_keys=True).encode()
+
+    @classmethod
+    def parse(cls, data: bytes) -> RunPlan:
+        """Inverts `pack`.
+
+        Raises:
+            ProtocolError: it is no plan of this version.
+        """
+        try:
+            return cls(**json.loads(data))
+        except (ValueError, TypeError) as error:
+            raise ProtocolError(f"a run's plan cannot be read ({error}): update server and nodes") from None
+
+
+def plan_of(context: RunContext, run: str, population: int, registry: int) -> RunPlan:
+    """Returns the plan of a run, with its noise multiplier written out, so that no node has to calibrate again."""
+    tree: dict[str, Any] = context.recipe.model_dump(mode="json", exclude_none=True)
+    for section, fields in _OWN.items():
+        kept = {name: value for name, value in tree.pop(section, {}).items() if fields and name not in fields}
+        tree |= {section: kept} if kept else {}
+    if context.recipe.budget.epsilon is None:
+        tree["budget"]["epsilon"] = "none"
+    tree["mechanism"].setdefault("noise_multiplier", context.mechanism.adapter.start().noise_multiplier)
+    federation = context.federation
+    public = federation.public_x is not None and len(federation.public_x) > 0
+    return RunPlan(federation.name, run, tomli_w.dumps(tree), population, registry, public)
+
+
+@lru_cache(maxsize=4)  # where many nodes share a process, they compose once
+def composed(plan: RunPlan) -> RunContext:
+    """Returns what a node makes of a plan: mechanism, model and trainer; it holds no record, and no randomness of use.
+
+    Raises:
+        SordinoError: the plan cannot be composed here.
+    """
+    try:
+        recipe = Recipe.from_dict(tomllib.loads(plan.recipe))
+    except tomllib.TOMLDecodeError as error:
+        raise ProtocolError(f"a run's plan cannot be read ({error}): update server and nodes") from None
+    shape = recipe.public.shape or (1,)
+    public = (torch.zeros(1, *shape), torch.zeros(1, dtype=torch.int64)) if plan.public else None
+    federation = remote(recipe, plan.federation, [""] * plan.population, public=public)
+    return require_deployable(assemble(recipe, federation=federation))
+
+
+def require_deployable(context: RunContext) -> RunContext:
+    """Returns the context; refuses what a simulation may do and machines of different owners may not.
+
+    Raises:
+        RecipeError: the mechanism is a stand-in, or one as printed, that proves nothing.
+    """
+    mechanism = context.mechanism
+    if mechanism.mode != "certified":
+        raise RecipeError(
+            f"mechanism.mode is {mechanism.mode!r}, which proves nothing: across machines use mode = 'certified'"
+        )
+    if mechanism.trust == "distributed" and not isinstance(mechanism.aggregator, SecureSum):
+        raise RecipeError(
+            "aggregate.kind is 'plain' under distributed trust, which shows the server single messages: leave it out"
+        )
+    return context
+
+
+def sum_terms_of(context: RunContext, plan: RunPlan, terms: Terms, attempt: int) -> SumTerms:
+    """Returns the terms of a round's secure sum: server and nodes each compute them, from what the round announces."""
+    summing = secure(context)
+    topology, bits = _topology(summing, len(terms.cohort)), summing.modulus_bits(terms)
+    knobs = terms.knobs
+    put_in = SumMechanism(
+        knobs.clip_norm, summing.scale, knobs.noise_multiplier, topology.smallest_cohort, topology.corrupt, bits
+    )
+    return sum_terms(
+        terms.cohort,
+        topology,
+        context.layout.width,
+        bits,
+        round_=terms.round_,
+        reveals=reveals(context.mechanism.perturber) and summing.tolerance > 0,
+        mechanism=put_in.digest,
+        attempt=attempt,
+        federation=plan.federation,
+        run=plan.run,
+    )
+
+
+def secure(context: RunContext) -> SecureSum:
+    """Returns the secure sum of a mechanism that has one."""
+    summing = context.mechanism.aggregator
+    if not isinstance(summing, SecureSum):
+        raise ProtocolError(f"{context.mechanism.name} has no secure sum: its messages go to the server one by one")
+    return summing
+
+
+def _topology(summing: SecureSum, cohort: int) -> Topology:
+    return choose(cohort, dropout=summing.tolerance, corrupt=summing.corrupt)

@@ -1,0 +1,48 @@
+"""The ServerApp: plays a run over a Flower grid, with the run folder and the ledger of a simulation.
+
+It keeps nothing in Flower. Killed at any moment and started again, it goes on from the run folder: a round that had
+been announced and not finished stays paid for and is given up, and the next one is played.
+"""
+
+from __future__ import annotations
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from sordino.errors import FederationError
+from sordino.federation.deployment import Deployment
+from sordino.federation.folder import FederationFolder
+from sordino.federation.network import Deadlines
+
+app = ServerApp()
+
+
+def main(grid: Grid, context: Context) -> None:
+    """Plays or resumes the federation's run."""
+    folder = FederationFolder.here()
+    deadlines, test = deadlines_of(context), folder.test_records()
+    Deployment(folder, grid, deadlines=deadlines, test=test, app_hash=_app_hash(grid)).play()
+
+
+app.main()(main)
+
+
+def deadlines_of(context: Context) -> Deadlines:
+    """Returns the deadlines that the operator set in the run's configuration (`stage-seconds`, …), in seconds.
+
+    Raises:
+        FederationError: one of them is no positive number.
+    """
+    told = {}
+    for name in ("stage", "train", "gather", "lifetime"):
+        value = context.run_config.get(f"{name}-seconds")
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            raise FederationError(f"run-config {name}-seconds is {value!r}: give a positive number of seconds")
+        told[name] = float(value)
+    return Deadlines(**told)
+
+
+def _app_hash(grid: Grid) -> str:
+    return str(getattr(grid.run, "fab_hash", "") or "")

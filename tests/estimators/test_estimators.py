@@ -1,0 +1,169 @@
+"""Estimators for scikit-learn: its own checks, what must be declared, and what is certified."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch import nn
+
+from sordino.account.certificate.check import check
+from sordino.account.ledger.ledger import Ledger
+from sordino.errors import BudgetExceeded, DataError, RecipeError
+from sordino.sklearn import PrivateClassifier, PrivateRegressor, Undeclared
+
+CHECKED = {"records": "observed", "feature_ranges": (-10.0, 10.0), "outside": "clip", "rounds": 2, "epsilon": 50.0}
+
+
+@parametrize_with_checks(
+    [
+        PrivateClassifier(classes="observed", random_state=0, **CHECKED),
+        PrivateRegressor(target_range=(-100.0, 100.0), random_state=0, **CHECKED),
+    ]
+)
+def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def tumours() -> tuple[NDArray[np.float64], NDArray[np.str_]]:
+    """Ten means of each of 569 tumours, and whether it is benign, in words."""
+    data = load_breast_cancer()
+    return data.data[:, :10], np.array(["malignant", "benign"])[data.target]
+
+
+RANGES = [(0, 40), (0, 50), (0, 250), (0, 3000), (0, 0.3), (0, 0.5), (0, 0.6), (0, 0.3), (0, 0.4), (0, 0.2)]
+"""What a radiologist would call possible."""
+
+
+def classifier(**changed: Any) -> PrivateClassifier:
+    told = {"classes": ["benign", "malignant"], "records": 569, "feature_ranges": RANGES, "random_state": 0}
+    return PrivateClassifier(**{**told, "epsilon": 4.0, "rounds": 20, **changed})
+
+
+def test_it_learns_under_its_budget_and_says_so(tumours: Any) -> None:
+    model = classifier().fit(*tumours)
+    assert model.score(*tumours) > 0.8
+    entry = model.certificate_.entry("record", "outsider")
+    assert entry.status == "certified" and entry.epsilon == pytest.approx(4.0, abs=1e-3) and entry.epsilon <= 4.0
+    assert entry.adjacency == "add_remove" and model.n_iter_ == 20
+    odds = model.predict_proba(tumours[0])
+    assert odds.shape == (569, 2) and np.allclose(odds.sum(1), 1)
+    assert np.array_equal(model.classes_[odds.argmax(1)], model.predict(tumours[0]))
+
+
+def test_the_document_can_be_checked_by_itself(tumours: Any, tmp_path: Path) -> None:
+    model = classifier(rounds=2).fit(*tumours)
+    (tmp_path / "certificate.json").write_text(model.document_.to_json())
+    assert any("record against the outsider" in sentence for sentence in check(tmp_path / "certificate.json"))
+
+
+@pytest.mark.parametrize(
+    ("missing", "sentence"),
+    [
+        ("feature_ranges", "feature_ranges is missing"),
+        ("classes", "classes is missing"),
+        ("records", "records is missing: declare how many are expected .*569"),
+    ],
+)
+def test_nothing_is_taken_from_the_data_in_silence(missing: str, sentence: str, tumours: Any) -> None:
+    with pytest.raises(Undeclared, match=sentence):
+        classifier(**{missing: None}).fit(*tumours)
+
+
+def test_the_data_shape_nothing_but_what_was_released(tumours: Any) -> None:
+    """Two data sets under one declaration have the same classes, noise and scaling, whatever values they hold."""
+    X, y = tumours
+    one, two = classifier(rounds=2).fit(X, y), classifier(rounds=2).fit(X[:400] * 0.5, np.full(400, "benign"))
+    assert np.array_equal(one.classes_, two.classes_) and one._ranges == two._ranges
+    assert [entry.epsilon for entry in one.certificate_.entries] == [
+        entry.epsilon for entry in two.certificate_.entries
+    ]
+
+
+def test_contradictions_are_refused(tumours: Any) -> None:
+    X, y = tumours
+    with pytest.raises(DataError, match="outside the declared range"):
+        classifier().fit(X * 100, y)
+    with pytest.raises(Undeclared, match=r"malignant.*not in classes"):
+        classifier(classes=["benign"]).fit(X, y)
+    with pytest.raises(DataError, match=r"public\.records is 5000"):
+        classifier(records=5000).fit(X, y)
+    with pytest.raises(Undeclared, match="give one pair for each"):
+        classifier(feature_ranges=[(0, 1)] * 3).fit(X, y)
+    assert issubclass(Undeclared, ValueError)
+
+
+def test_seeded_fits_repeat_and_are_stamped_others_are_neither(tumours: Any) -> None:
+    one, two, real = (classifier(rounds=2, random_state=seed).fit(*tumours) for seed in (3, 3, None))
+    odds = [model.predict_proba(tumours[0]) for model in (one, two, real)]
+    assert np.array_equal(odds[0], odds[1]) and not np.array_equal(odds[0], odds[2])
+    assert one.certificate_.simulation and not real.certificate_.simulation
+
+
+def test_clients_are_the_unit_where_groups_are_told(tumours: Any) -> None:
+    X, y = tumours
+    groups = np.arange(len(X)) % 50
+    told = {"unit": "client", "population": 50, "rounds": 5, "epsilon": 8.0, "options": {"clip_norm": 0.5}}
+    model = classifier(**told).fit(X, y, groups=groups)
+    assert model.certificate_.entry("client", "outsider").status == "certified"
+    local = classifier(**told, trust="local").fit(X, y, groups=groups)
+    assert local.certificate_.entry("client", "server").status == "certified"
+    with pytest.raises(Undeclared, match="groups is missing"):
+        classifier(**told).fit(X, y)
+    with pytest.raises(Undeclared, match="population is missing"):
+        classifier(**{**told, "population": None}).fit(X, y, groups=groups)
+    with pytest.raises(RecipeError, match="no mechanism has unit 'record' under 'local' trust"):
+        classifier(trust="local").fit(X, y)
+
+
+def test_records_of_hospitals_under_a_server_that_nobody_trusts(tumours: Any) -> None:
+    X, y = tumours
+    model = classifier(trust="distributed", population="observed", rounds=3).fit(X, y, groups=np.arange(len(X)) % 8)
+    assert model.certificate_.entry("record", "server").status == "certified"
+
+
+def test_a_ledger_remembers_over_fits_and_stops_the_next_one(tumours: Any, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    settings = {"ledger": path, "federation": "tumours", "rounds": 3}
+    classifier(**settings, options={"noise_multiplier": 2.0}).fit(*tumours)
+    with Ledger.open(path, write=False) as ledger:
+        assert len(ledger.entries) == 3
+    with pytest.raises(BudgetExceeded):
+        classifier(**settings, epsilon=3.4, options={"noise_multiplier": 1.0}).fit(*tumours)
+
+
+def test_a_network_of_ones_own_and_pickles(tumours: Any) -> None:
+    module = nn.Sequential(nn.Linear(10, 6), nn.Tanh(), nn.Linear(6, 2))
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    model = classifier(model=module, rounds=3).fit(*tumours)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict(tumours[0]), model.predict(tumours[0]))
+    assert all((value == before[name]).all() for name, value in module.state_dict().items())
+
+
+def test_pipelines_and_cross_validation_work(tumours: Any) -> None:
+    model = make_pipeline(FunctionTransformer(), classifier(records=455, rounds=3))
+    assert len(cross_val_score(model, *tumours, cv=5)) == 5
+
+
+def test_regression_is_in_the_units_of_the_target() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    told = {"records": 442, "feature_ranges": (-0.2, 0.2), "random_state": 0, "epsilon": 8.0, "rounds": 30}
+    model = PrivateRegressor(target_range=(0.0, 400.0), learning_rate=1.0, **told).fit(X, y)
+    assert model.score(X, y) > 0.2 and 50 < model.predict(X).mean() < 250
+    with pytest.raises(Undeclared, match="target_range is missing"):
+        PrivateRegressor(**told).fit(X, y)
+    with pytest.raises(Undeclared, match="outside target_range"):
+        PrivateRegressor(target_range=(0.0, 100.0), **told).fit(X, y)
+    raw = PrivateRegressor(target_range="unscaled", **told).fit(X, y / 400)
+    assert np.isfinite(raw.predict(X)).all()

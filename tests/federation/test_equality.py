@@ -1,0 +1,36 @@
+"""A federation over Flower messages gives the model of a simulation: to the bit where messages are integers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from federation.village import simulated, village
+from sordino.random.streams import Streams
+from sordino.runs.folder import RunFolder
+from sordino.runs.run import run
+
+SMALL = ("partition.clients=7", "run.rounds=3", "budget.epsilon=20", "aggregate.tolerance=0.3")
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    (
+        "dropout_robust",
+        "dp_sgd",
+        "geometric mechanism.trust=distributed",
+        "component_adaptive mechanism.trust=distributed",
+    ),
+)
+def test_seeded_nodes_over_flower_give_the_simulations_model_to_the_bit(mechanism: str, tmp_path: Path) -> None:
+    name, *settings = mechanism.split()
+    recipe, data = simulated(*SMALL, f"mechanism.name={name}", *settings)
+    outcome = run(recipe, federation=data, out=tmp_path / "simulation")
+
+    made = village(tmp_path, recipe, data)
+    made.randomness = Streams(RunFolder(tmp_path / "simulation").facts()["stream"])
+    last = made.deployment().play()
+    assert last.here.round_ == 3
+    assert torch.equal(last.here.weights, outcome.weights)

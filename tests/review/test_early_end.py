@@ -1,0 +1,78 @@
+"""F9: whose coins can end a run, with clients who join late, other runs on the ledger, and dear rounds."""
+
+import numpy as np
+import pytest
+
+from sordino.account.ledger.budget import Budget
+from sordino.account.ledger.ledger import Ledger
+from sordino.events import Charge, GaussianDpEvent, Guarantee, PoissonSampledDpEvent
+from sordino.server.early_end import chance_of_early_end
+
+SERVER = Guarantee("client", "server", "zero_out")
+OUTSIDER = Guarantee("client", "outsider", "add_remove")
+MINIMUM, RATE, ROUNDS = 8, 0.3, 10
+
+
+def charges(noise):
+    event = GaussianDpEvent(noise)
+    return Charge(SERVER, event), Charge(OUTSIDER, PoissonSampledDpEvent(RATE, event), "eligible")
+
+
+PLAN = [charges(4.0)] * ROUNDS
+BUDGET = Budget(2.2, 1e-5)  # for five or six participations
+
+
+def chance(ledger, run="run", plan=PLAN, budget=BUDGET, minimum=MINIMUM):
+    return chance_of_early_end(ledger, run, plan, budget, minimum)
+
+
+def released(ledger, run, round_, excluded=()):
+    """One release of a run in which these clients could not have been selected."""
+    cohort = np.setdiff1d(np.arange(3), excluded)
+    number = ledger.reserve(run, round_, cohort, PLAN[0], np.array(excluded, np.int64))
+    ledger.settle(number, PLAN[0])
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with Ledger.open(tmp_path / "ledger.db", "clinics", [f"c{i}" for i in range(60)], create=True) as opened:
+        yield opened
+
+
+def test_clients_who_join_late_are_not_counted_on(ledger):
+    released(ledger, "run", 1)
+    everybody = chance(ledger)
+    assert everybody < 1e-6
+    with Ledger.open(ledger.path.parent / "late.db", "clinics", [f"c{i}" for i in range(60)], create=True) as late:
+        released(late, "run", 1, excluded=range(12, 60))
+        assert chance(late) > 1e-3 > everybody
+
+
+def test_clients_of_another_run_are_not_counted_on(ledger, tmp_path):
+    """A second study of twelve on the ledger of sixty: the other forty-eight keep no round of it going."""
+    released(ledger, "first", 1)
+    with Ledger.open(ledger.path, "clinics", [f"c{i}" for i in range(48, 60)]) as second:
+        assert len(second.members) == 12 and second.population == 60
+        released(second, "second", 1)
+        # what others paid earlier is not known client by client: nothing is credited unless all can pay for everything
+        assert chance(second, "second") == 1.0
+        assert chance(second, "second", budget=Budget(9.0, 1e-5)) == 0.0
+
+
+def test_earlier_dear_runs_and_dear_last_rounds_count(ledger):
+    released(ledger, "run", 1)
+    dear = [*PLAN[:-1], charges(0.9)]
+    assert chance(ledger, plan=dear) > chance(ledger)
+    assert chance(ledger, plan=PLAN, budget=Budget(9.0, 1e-5)) == 0.0  # nobody can run out
+    released(ledger, "earlier", 1)
+    assert chance(ledger, plan=PLAN) == 1.0
+
+
+def test_names_that_join_later_change_nothing_of_an_earlier_run(ledger):
+    released(ledger, "run", 1)
+    before = chance(ledger)
+    path = ledger.path
+    ledger.close()
+    with Ledger.open(path, "clinics", [f"c{i}" for i in range(90)]) as grown:
+        assert grown.population == 90
+        assert chance(grown) == before

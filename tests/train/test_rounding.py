@@ -1,0 +1,162 @@
+"""One unit moves a sum, *as it was computed*, by at most the bound: no tolerance anywhere in this file."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from sordino.data.federation import ClientData
+from sordino.errors import SordinoError
+from sordino.models.losses import cross_entropy
+from sordino.random.streams import Streams
+from sordino.train import LocalTraining, Trainer
+from sordino.train import engine as engines
+from sordino.train.alike import batch_alike
+from sordino.train.batches import padded, rectangles
+from sordino.train.gradients import MARGIN, MOST, SINGLE, held
+from train.cohorts import cnn, mlp, weights
+
+BOUND = 0.37
+
+
+def linear():
+    torch.manual_seed(5)
+    return nn.Sequential(nn.Linear(784, 10))
+
+
+def sequences():
+    torch.manual_seed(6)
+    return nn.Sequential(nn.Linear(4, 3), nn.Flatten(), nn.Linear(3 * 30, 4))
+
+
+MODELS = {
+    "linear": (linear, (784,), 10),
+    "mlp": (mlp, (6,), 4),
+    "cnn": (cnn, (2, 9, 9), 4),
+    "sequences": (sequences, (30, 4), 4),
+}
+KINDS = ("alike", "cancelling", "mixed scales")
+
+
+def records(kind, count, shape, classes, seed):
+    """Records whose gradients all point one way, cancel in pairs, or are of very different sizes (clipped or not)."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(count, *shape, generator=generator)
+    y = torch.randint(0, classes, (count,), generator=generator)
+    if kind == "alike":
+        x, y = x[:1] + x * 1e-4, y[:1].expand(count).clone()
+    elif kind == "cancelling":
+        x = x[: (count + 1) // 2].repeat_interleave(2, 0)[:count]
+        y = torch.arange(count) % 2
+    else:
+        x = x * 10.0 ** torch.randint(-3, 4, (count, *[1] * len(shape)), generator=generator)
+    return x * 3, y
+
+
+def summed(gradients, rows, x, y, order=None):
+    order = torch.arange(len(x)) if order is None else order
+    sums, _ = gradients.clipped_examples(rows, x[order][None], y[order][None], torch.ones(1, len(order)), BOUND)
+    return sums[0].double()
+
+
+@pytest.mark.parametrize("engine", ["layers", "vmap", "loop"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_record_moves_the_computed_sum_by_at_most_the_bound(name, kind, engine):
+    make, shape, classes = MODELS[name]
+    model = make()
+    gradients, rows = engines.gradients(model, cross_entropy, engine), weights(model)[None]
+    longest = (2, 9, 31, 32, 33, 34, 150) if engine == "layers" else (9, 33)
+    for count in longest:
+        x, y = records(kind, count, shape, classes, seed=count)
+        both = summed(gradients, rows, x, y)
+        shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(1))
+        for left_out in (0, count // 2, count - 1):
+            for order in (torch.arange(count), shuffled):
+                without = summed(gradients, rows, x, y, order[order != left_out])
+                assert float((both - without).norm()) <= BOUND
+
+
+def test_what_is_added_is_close_to_the_bound_and_in_double_precision():
+    """The margin is small, and the sum's own last digits are not those of single precision."""
+    model = linear()
+    gradients, rows = engines.gradients(model, cross_entropy, "layers"), weights(model)[None]
+    x, y = records("alike", 400, (784,), 10, 0)
+    total, one = summed(gradients, rows, x, y), summed(gradients, rows, x[:1], y[:1])
+    assert total.dtype == torch.float64
+    assert BOUND * (1 - 2 * MARGIN) < float(one.norm()) <= BOUND
+    assert float(total.norm()) > 390 * BOUND
+    exact = sum(summed(gradients, rows, x[j : j + 1], y[j : j + 1]) for j in range(400))
+    assert float((total - exact).norm()) < 1e-3 * BOUND  # in single precision: more than the bound's 0.4 %
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("chunk", [1, 3, None])
+def test_a_client_moves_the_computed_sum_over_clients_by_at_most_the_bound(kind, chunk):
+    model = mlp()
+    x, y = records(kind, 400, (6,), 4, 7)
+    offsets = np.arange(0, 401, 5)
+    trainer = Trainer(model, cross_entropy, LocalTraining("sgd", 0.5, steps=1, epochs=None), chunk=chunk)
+    everybody = ClientData(np.arange(80), offsets, x, y)
+    total, _ = trainer.clipped_sum(weights(model), everybody, BOUND, Streams(0), 1)
+    for one in (0, 40, 79):
+        kept = torch.ones(400, dtype=torch.bool)
+        kept[5 * one : 5 * one + 5] = False
+        others = ClientData(np.delete(np.arange(80), one), offsets[:-1], x[kept], y[kept])
+        without, _ = trainer.clipped_sum(weights(model), others, BOUND, Streams(0), 1)
+        assert float((total - without).norm()) <= BOUND
+
+
+def test_a_record_changes_no_bit_of_another_clients_sum():
+    model = mlp()
+    x, y = records("mixed scales", 120, (6,), 4, 3)
+    trainer = Trainer(model, cross_entropy, LocalTraining())
+    before = ClientData(np.arange(4), np.array([0, 40, 60, 79, 120]), x, y)
+    after = ClientData(np.arange(4), np.array([0, 25, 45, 64, 105]), x[15:], y[15:])
+    first, second = (
+        trainer.example_sum(weights(model), data, BOUND, None, Streams(0), 1, per_client=True)[0]
+        for data in (before, after)
+    )
+    assert torch.equal(first[1:], second[1:]) and not torch.equal(first[0], second[0])
+
+
+@pytest.mark.parametrize("clients", [1, 5])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_records_gradient_is_the_same_to_the_bit_in_any_company(name, clients):
+    make, shape, classes = MODELS[name]
+    model = make()
+    x, y = records("mixed scales", 100, shape, classes, 11)
+    assert batch_alike(engines.gradients(model, cross_entropy, "layers"), weights(model), x, y, clients)
+
+
+def test_company_that_matters_is_found():
+    class Leaning(engines.LayeredGradients):
+        def clipped_examples(self, rows, x, y, mask, bound):
+            sums, norms = super().clipped_examples(rows, x, y, mask, bound)
+            return sums * (1 + 2.0**-20 * x.shape[1]), norms
+
+    model = mlp()
+    found = engines.gradients(model, cross_entropy, "layers")
+    x, y = records("mixed scales", 100, (6,), 4, 11)
+    assert not batch_alike(Leaning(found.layers, found.loss, found.width), weights(model), x, y)
+
+
+def test_the_rounding_that_is_set_aside_covers_what_is_proved():
+    single = 2 * (SINGLE + 3) * 2.0**-24 * SINGLE * (1 + 1e-4)
+    double = 2 * MOST * (1 + 1e-9) * 2.0**-53
+    assert single + 1e-5 < MARGIN and double + 1e-5 < MARGIN
+    held(10_000, 10_000)
+    with pytest.raises(SordinoError, match="smaller batches"):
+        held(10**6, 10**6)
+
+
+def test_padding_follows_from_a_clients_own_batch():
+    assert [padded(n) for n in (1, 5, 8, 9, 10, 11, 16, 17, 32, 33, 600)] == [1, 6, 8, 12, 12, 12, 16, 24, 32, 48, 640]
+    lengths = np.random.default_rng(0).integers(0, 70, 300)
+    starts = np.cumsum(lengths) - lengths
+    seen = {}
+    for rectangle in rectangles(np.arange(lengths.sum()), np.arange(300), starts, lengths, apart=True):
+        for row, length in zip(rectangle.rows, rectangle.lengths, strict=True):
+            assert length == lengths[row] and rectangle.index.shape[1] == padded(int(length))
+            seen[int(row)] = rectangle
+    assert sorted(seen) == np.flatnonzero(lengths).tolist()
