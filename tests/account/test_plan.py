@@ -110,6 +110,18 @@ def test_records_are_hidden_by_their_batches():
     assert solve(plan).epsilon == price({event: plan.uploads * 8}).epsilon(1e-5)
 
 
+def test_noise_of_records_is_that_of_the_sum_unless_clients_add_it_themselves():
+    plan = Scenario(
+        100, 1e-5, cohort=25, rounds=20, noise_multiplier=2.0, unit="record", batch=30, clip_norm=0.5, trust="central"
+    )
+    assert plan.stddev == pytest.approx(2.0 * 0.5 / (25 * 30))
+    assert replace(plan, trust="distributed").stddev == plan.stddev
+    assert replace(plan, trust="local").stddev == pytest.approx(plan.stddev * 5)
+    assert plan.signal_to_noise == pytest.approx(0.5 / (plan.stddev * 100))
+    many = replace(plan, trust="local", steps=4)
+    assert many.signal_to_noise == pytest.approx(2 * replace(many, steps=1).signal_to_noise)
+
+
 def test_the_trade_off_moves_the_right_way():
     grid = trade_off(KNOWN, [10, 100], [50, 200])
     noise = {(s.rounds, s.cohort): s.stddev for s in grid}

@@ -30,7 +30,7 @@ def plan(
     participations: Annotated[int | None, typer.Option(help="cap on one client's uploads (server)")] = None,
     record_rate: Annotated[float, typer.Option(help="share of a client's records in a batch (record unit)")] = 1.0,
     steps: Annotated[int, typer.Option(help="batches of one participation (record unit)")] = 1,
-    batch: Annotated[int, typer.Option(help="records of one batch (record unit)")] = 1,
+    batch: Annotated[int, typer.Option(help="records of one client in a batch (record unit)")] = 1,
     signal_to_noise: Annotated[float, typer.Option(help="what the cohort must reach when it is left open")] = 1.0,
     accountant: Annotated[str, typer.Option(help="pld, rdp or exact")] = "pld",
     choose: Annotated[

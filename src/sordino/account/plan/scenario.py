@@ -40,7 +40,7 @@ class Scenario:
         participations: how often one client may take part (server); None for what all but one client stay below.
         record_rate: share of a client's records in one batch (record unit).
         steps: batches of one participation (record unit).
-        batch: records of one batch (record unit), which divide the noise of a step.
+        batch: records that one client has in a batch (record unit): their mean divides the noise of a step.
         adjacency: None for what fits the observer: add_remove for an outsider, zero_out for a server.
     """
 
@@ -116,17 +116,20 @@ class Scenario:
 
     @property
     def stddev(self) -> float:
-        """Noise standard deviation on each coordinate of the released mean."""
+        """Noise standard deviation on each coordinate of the released mean.
+
+        For records, of a mean gradient: under local trust, of the sum of a client's steps with learning rate 1.
+        """
         arrived = self.asked * (1 - self.dropout)
         scale = (self.noise_multiplier or 0.0) * self.clip_norm * (2 if self.relation == "replace" else 1)
         if self.unit == "record":
-            return scale / self.batch / math.sqrt(arrived)
+            scale *= math.sqrt(self.steps) / self.batch
         return scale / math.sqrt(arrived) if self.trust == "local" else scale / arrived
 
     @property
     def signal_to_noise(self) -> float:
         """Largest possible norm of the released mean over the expected norm of its noise."""
-        signal = self.clip_norm / self.batch if self.unit == "record" else self.clip_norm
+        signal = self.clip_norm * self.steps if self.unit == "record" else self.clip_norm
         noise = self.stddev * math.sqrt(self.parameters)
         return signal / noise if noise else math.inf
 
