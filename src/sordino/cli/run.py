@@ -32,7 +32,8 @@ def run(
 ) -> None:
     """Train a federated model under a privacy budget.
 
-    RECIPE is a TOML file; without one the embedded default is trained.
+    RECIPE is a TOML file; without one the embedded default is trained. Exit code 3: training diverged, and the last
+    good model was kept.
     """
     from sordino.cli.progress import RoundProgress, going_on
     from sordino.errors import RecipeError
@@ -56,6 +57,8 @@ def run(
         print(json.dumps(outcome.to_json()))
     else:
         _summary(outcome)
+    if outcome.stopped == "diverged":
+        raise typer.Exit(3)
 
 
 @contextmanager
@@ -84,6 +87,7 @@ def _summary(outcome: Outcome) -> None:
         "rounds": "all planned rounds",
         "budget": f"stopped by the budget: {outcome.why}",
         "target": "stopped at the target accuracy",
+        "diverged": "stopped because training diverged; the last good model is kept",
     }
     console.print(f"\n{reached} after {outcome.rounds} rounds in {outcome.seconds:.1f} s ({reason[outcome.stopped]})\n")
     console.print(certificate(outcome.document))

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import active_children, get_context, parent_process
@@ -13,7 +14,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Protocol
 
-from sordino.errors import RecipeError, SordinoError
+from sordino.errors import RecipeError, SordinoError, SordinoWarning
 from sordino.recipe import Recipe
 from sordino.runs.folder import RunFolder
 
@@ -101,10 +102,12 @@ def play(recipe: Recipe, folder: Path) -> str | None:
     from sordino.runs.folder import RunFolder
     from sordino.runs.run import run
 
-    try:
-        run(recipe, out=folder, resume=RunFolder(folder).begun)
-    except SordinoError as error:
-        return str(error)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SordinoWarning)  # many trials: what came of them stands in the table
+        try:
+            run(recipe, out=folder, resume=RunFolder(folder).begun)
+        except SordinoError as error:
+            return str(error)
     return None
 
 

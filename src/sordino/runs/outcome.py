@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -57,12 +58,13 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the outcome as `sordino run --json` prints it."""
+        loss = self.loss if self.loss is not None and math.isfinite(self.loss) else None
         return {
             "run": str(self.folder),
             "rounds": self.rounds,
             "stopped": self.stopped,
             "why": self.why,
-            "test": {"accuracy": self.accuracy, "loss": self.loss},
+            "test": {"accuracy": self.accuracy, "loss": loss},
             "seconds": round(self.seconds, 3),
             "certificate": [asdict(entry) for entry in self.certificate.entries],
             "simulation": self.simulation,

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from sordino.advise.cautions import cautions
+from sordino.advise.outlook import outlook
 from sordino.client.side import ClientSide
 from sordino.data.federation import Federation
 from sordino.errors import BudgetExceeded, ProtocolError, RecipeError, SordinoWarning
-from sordino.events import Charge
+from sordino.events import Charge, Unbounded
 from sordino.mechanism import Mechanism
 from sordino.opening.feature_map import FeatureMap
 from sordino.random.streams import Entropy, Streams
@@ -27,6 +29,7 @@ from sordino.runs.books import charging_for, refuse_if_spent, stream_name
 from sordino.runs.client_store import ClientStore
 from sordino.runs.context import RunContext
 from sordino.runs.folder import Checkpoint, RunFolder
+from sordino.runs.judgement import disappointment, divergence
 from sordino.runs.outcome import Outcome
 from sordino.runs.preparing import prepared, seen
 from sordino.runs.public import released, test_is_public
@@ -90,6 +93,9 @@ def run(
         folder.save_model(context.layout, weights, lens)
         folder.save_certificate(certificate, document)
     loss, accuracy = shows.evaluate(weights)
+    wrong = last.why if last.stopped == "diverged" else disappointment(context, loss, accuracy)
+    if wrong:
+        warnings.warn(wrong, SordinoWarning, stacklevel=2)
     return Outcome(
         folder=folder.path,
         rounds=last.here.round_,
@@ -131,10 +137,19 @@ def _begin(folder: RunFolder, context: RunContext) -> None:
     # the ledger is there before the folder holds a run: whoever goes on with that never has to make one
     with charging_for(context, path, "", heads=heads, witness=recipe.ledger.witness) as charging:
         head, stream = charging.ledger.head, stream_name(context, charging.ledger)
-        for sentence in charging.warnings:
+        for sentence in [*_cautions(context), *charging.warnings]:
             warnings.warn(sentence, SordinoWarning, stacklevel=3)
     name = f"{folder.path.name}-{secrets.token_hex(4)}"
     folder.create(recipe, {"run": name, "simulation": True, "head": head, "stream": stream})
+
+
+def _cautions(context: RunContext) -> list[str]:
+    """Returns what should be known before the first round, from settings and declared numbers alone."""
+    told, mechanism, budget = context.federation.declared, context.mechanism, context.recipe.budget
+    if all(isinstance(charge.event, Unbounded) for charge in mechanism.quote(mechanism.adapter.start())):
+        return []  # nothing is promised
+    expected = outlook(mechanism, told.people, told.total, context.layout.width)
+    return cautions(mechanism.unit, told.people, told.total, budget.epsilon, budget.delta, expected)
 
 
 def _books(context: RunContext, folder: RunFolder) -> AbstractContextManager[Charging]:
@@ -160,7 +175,7 @@ def _rounds(
     synced = time.monotonic()
     while last.stopped is None:
         last = _one(context, simulation, folder, last.here, watcher)
-        if last.stopped == "target":
+        if last.stopped in ("target", "diverged"):
             charging.forfeit(last.here.round_)
         durable = last.stopped is not None or not charging.repeatable or time.monotonic() > synced + _SYNCED
         synced = time.monotonic() if durable else synced
@@ -183,7 +198,7 @@ def simulation_of(context: RunContext, charging: Charging, store: ClientStore) -
 def _one(
     context: RunContext, simulation: Simulation, folder: RunFolder, here: Position, watcher: RoundWatcher
 ) -> Checkpoint:
-    """Plays one round and tells about it; a budget that would be exceeded keeps the model and stops."""
+    """Plays one round and tells about it; an exceeded budget, or a round that diverges, keeps the model and stops."""
     began, settings = time.perf_counter(), context.recipe.run
     about: dict[str, Any] = {"round": here.round_ + 1}
     first = {"first_knobs": here.knobs.scalars()} if here.round_ == 0 else {}
@@ -208,6 +223,9 @@ def _one(
     if settings.notes and notes is not None:
         folder.note(after.round_, notes)
     watcher(about)
+    why = divergence(context, after.weights, loss, after.round_)
+    if why is not None:
+        return Checkpoint(replace(here, round_=after.round_), "diverged", why)
     reached = settings.target is not None and accuracy is not None and accuracy >= settings.target
     return Checkpoint(after, "target" if reached else "rounds" if after.round_ >= last else None)
 

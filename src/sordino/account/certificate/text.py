@@ -19,6 +19,7 @@ _STOPPED = {
     "rounds": "after the planned rounds",
     "budget": "because the next release would have exceeded the budget",
     "target": "at its target accuracy",
+    "diverged": "because training diverged; the model is the last one before that",
 }
 
 

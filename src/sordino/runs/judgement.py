@@ -1,0 +1,56 @@
+"""What is wrong with a model, if anything: it is not finite, or worse than guessing without looking."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from sordino.runs.context import RunContext
+
+
+def divergence(context: RunContext, weights: Tensor, loss: float | None, round_: int) -> str | None:
+    """Returns a sentence where the model of this round is of no use, so that the run should stop; else None.
+
+    **Formal guarantees**: it follows from the released model, and from the loss on test records only where these are
+    public: what a stop gives away is a function of releases, and is charged as one (`Charging.forfeit`).
+    """
+    finite = bool(torch.isfinite(weights.float().square().sum()))  # beyond 10^19 every score and square overflows
+    if finite and (loss is None or math.isfinite(loss) or not context.federation.test_public):
+        return None
+    what = "the test loss" if finite else "the model's weights"
+    kept = f"the model of round {round_ - 1}" if round_ > 1 else "the model it began with"
+    return (
+        f"training diverged: round {round_} made {what} overflow, so the run stopped and kept {kept}; "
+        f"lower server.learning_rate (now {context.step.learning_rate:g}) or train.learning_rate"
+    )
+
+
+def disappointment(context: RunContext, loss: float | None, accuracy: float | None) -> str | None:
+    """Returns a sentence where the final model is worse than one that never looks at features; else None.
+
+    It is told to whoever runs it and written nowhere: where test records are private, so is the comparison.
+    """
+    y = context.federation.test_y
+    if loss is None or not len(y):
+        return None
+    aside = "" if context.federation.test_public else " (measured on private test records: do not publish it)"
+    if not math.isfinite(loss):
+        return f"the loss of the final model on the test records is infinite or not a number{aside}: take smaller steps"
+    if accuracy is not None:
+        usual = float(y.bincount().max()) / len(y)
+        if accuracy < usual:
+            return (
+                f"the final model is right on {accuracy:.1%} of the test records, and always naming their most "
+                f"frequent class on {usual:.1%}{aside}: it learned nothing of use; `sordino advise` says what would "
+                "help"
+            )
+        return None
+    mean = float((y.double() - y.double().mean(0)).square().mean())
+    if loss > mean:
+        return (
+            f"the final model's squared error on the test records is {loss:.4g}, and that of always naming their mean "
+            f"{mean:.4g}{aside}: it learned nothing of use; `sordino advise` says what would help"
+        )
+    return None
