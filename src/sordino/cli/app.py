@@ -8,20 +8,19 @@ from __future__ import annotations
 import signal
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from sordino._version import __version__
 from sordino.errors import SordinoError
 
 app = typer.Typer(
     name="sordino",
-    help="Train models on data that stays with its owners, and tell the truth about what that gives away.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 errors = Console(stderr=True, soft_wrap=True)
 
@@ -31,6 +30,7 @@ _COMMANDS = (
     "mechanisms",
     "data",
     "account",
+    "advise",
     "plan",
     "ledger",
     "certificate",
@@ -43,6 +43,21 @@ _COMMANDS = (
 
 _GROUPS = ("federation", "node")
 """Commands that have commands of their own."""
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"sordino {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version and exit")
+    ] = False,
+) -> None:
+    """Train models on data that stays with its owners, and tell the truth about what that gives away."""
 
 
 def _register() -> None:

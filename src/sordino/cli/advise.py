@@ -1,0 +1,91 @@
+"""`sordino advise`: which mechanism, with which settings, and whether it can work at all."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from sordino.advise.advice import Advice, Situation
+
+
+def advise(
+    recipe: Annotated[Path | None, typer.Argument(help="recipe (TOML) to take everything from")] = None,
+    clients: Annotated[int | None, typer.Option(min=1, help="clients of the federation")] = None,
+    records: Annotated[int | None, typer.Option(min=1, help="records of all clients together")] = None,
+    features: Annotated[int | None, typer.Option(min=1, help="features of a record, for a linear model")] = None,
+    classes: Annotated[int, typer.Option(min=0, help="classes; 0 for numbers (with --features)")] = 2,
+    parameters: Annotated[int | None, typer.Option(min=1, help="parameters of the model, in place of features")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="budget")] = None,
+    delta: Annotated[float, typer.Option(help="budget")] = 1e-5,
+    trust: Annotated[Literal["local", "distributed", "central"], typer.Option(help="who adds noise")] = "distributed",
+    unit: Annotated[
+        Literal["record", "client"] | None, typer.Option(help="who is protected (default: clients where that works)")
+    ] = None,
+    dropout: Annotated[float, typer.Option(help="share of a cohort whose message does not arrive")] = 0.0,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="with RECIPE: override a setting")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Recommend a mechanism and its settings, and say what to expect; nothing is trained.
+
+    Give --clients, --records, --epsilon and --features (or --parameters), or a RECIPE, whose [public] numbers count.
+    """
+    from sordino.advise.advice import Situation
+    from sordino.advise.advice import advise as advised
+    from sordino.errors import AccountingError
+
+    if recipe is not None:
+        known = _from_recipe(recipe, set_ or [])
+    else:
+        size = parameters or (None if features is None else (features + 1) * max(1, classes))
+        given = {"--clients": clients, "--records": records, "--epsilon": epsilon, "--features": size}
+        missing = [name for name, value in given.items() if value is None]
+        if clients is None or records is None or epsilon is None or size is None:
+            raise AccountingError(f"{' and '.join(missing)} must be given (or a recipe): advice follows from them")
+        known = Situation(clients, records, size, epsilon, delta, trust, unit, dropout)
+    found = advised(known)
+    if as_json:
+        print(json.dumps({"known": asdict(known), **asdict(found), "settings": dict(found.settings)}))
+    else:
+        _show(found)
+
+
+def _from_recipe(path: Path, settings: list[str]) -> Situation:
+    """Returns what a recipe declares; its data are loaded for their shape, and nothing is measured on them."""
+    from sordino.advise.advice import Situation
+    from sordino.errors import RecipeError
+    from sordino.recipe import Recipe
+    from sordino.runs.setup import assemble
+
+    context = assemble(Recipe.load(path, settings))
+    told, budget, mechanism = context.federation.declared, context.recipe.budget, context.mechanism
+    if budget.epsilon is None:
+        raise RecipeError("budget.epsilon is none, and advice follows from it: set it (--set budget.epsilon=2)")
+    width, lost = context.layout.width, max((context.dropout.rate, *context.recipe.dropout.schedule))
+    return Situation(
+        told.people, told.total, width, budget.epsilon, budget.delta, mechanism.trust, mechanism.unit, lost
+    )
+
+
+def _show(found: Advice) -> None:
+    from rich.console import Console
+
+    console = Console(soft_wrap=True, highlight=False)
+    color = "green" if found.works else "red"
+    for number, sentence in enumerate(found.why):
+        console.print(f"[bold {color}]{sentence}[/]" if number == 0 else f"· {sentence}")
+    console.print(
+        f"\nexpected: noise {found.stddev:.3g} on each coordinate of the released mean, signal to noise "
+        f"{found.signal_to_noise:.3g} in each of {found.rounds} rounds (the longest possible signal: real updates are "
+        "shorter)\n"
+    )
+    console.print("begin with:" if found.works else "to try it nevertheless:")
+    console.print("sordino run " + " ".join(f"--set {name}={_word(value)}" for name, value in found.settings.items()))
+
+
+def _word(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
