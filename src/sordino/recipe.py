@@ -219,6 +219,9 @@ class SelectSection(Section):
             raise ValueError("rate is missing: poisson selection needs select.rate, e.g. 0.1")
         if self.kind == "fixed" and self.size is None:
             raise ValueError("size is missing: fixed selection needs select.size, e.g. 10")
+        for name, kind in (("rate", "poisson"), ("size", "fixed")):
+            if getattr(self, name) is not None and self.kind != kind:
+                raise ValueError(f"{name} has no effect where kind is '{self.kind}': set select.kind = '{kind}'")
         return self
 
 
@@ -299,7 +302,7 @@ class RunSection(Section):
         1, ge=1, description="rounds between two evaluations on the test set, and two looks at ε so far"
     )
     target: float | None = Field(None, gt=0, le=1, description="stop when test accuracy reaches this")
-    seed: int = Field(0, ge=0, description="seed of everything that is random in the simulation")
+    seed: int = Field(0, ge=0, lt=2**63, description="seed of everything that is random in the simulation")
     entropy: bool = Field(
         False, description="draw from the operating system instead of the seed: not repeatable, as in a deployment"
     )

@@ -21,6 +21,9 @@ from sordino.account.ledger.ledger import Ledger
 from sordino.errors import BudgetExceeded, DataError, RecipeError
 from sordino.sklearn import PrivateClassifier, PrivateRegressor, Undeclared
 
+pytestmark = pytest.mark.filterwarnings("ignore::sordino.errors.SordinoWarning")
+"""ε is large and data are few here, which a run says."""
+
 CHECKED = {"records": "observed", "feature_ranges": (-10.0, 10.0), "outside": "clip", "rounds": 2, "epsilon": 50.0}
 
 

@@ -20,6 +20,8 @@ from sordino.types import Trust, Unit
 
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 100
 """Between these, rounds are chosen."""
+HOPELESS = 0.2
+"""Below this signal-to-noise ratio it is said that a run cannot work (measured: docs/advice.md)."""
 CLIP_NORM = 0.5
 """What to begin with: the noise follows it, so that only its ratio to real updates counts."""
 GRADIENT_STEP, UPDATE_STEP = 4.0, 1.0
@@ -127,7 +129,7 @@ def advise(known: Situation) -> Advice:
         stddev=plan.stddev,
         signal_to_noise=plan.signal_to_noise,
         why=(
-            *((_fine(plan),) if works else (_hopeless(plan), *_remedies(known, plan))),
+            *((_fine(plan),) if works else (_noisy(plan), *_remedies(known, plan))),
             *picked.why,
             *map(_sentence, cautions(unit, known.clients, known.records, known.epsilon, known.delta)),
         ),
@@ -161,11 +163,10 @@ def _fine(plan: Scenario) -> str:
     )
 
 
-def _hopeless(plan: Scenario) -> str:
-    together = plan.signal_to_noise * math.sqrt(plan.rounds or 1)
-    verdict = "cannot" if together < 1 else "will hardly"
+def _noisy(plan: Scenario) -> str:
+    verdict = "cannot work" if plan.signal_to_noise < HOPELESS else "will cost much accuracy"
     return (
-        f"{_units(plan)} at ε = {plan.epsilon:g}: this {verdict} work, as the noise of a round is "
+        f"{_units(plan)} at ε = {plan.epsilon:g}: this {verdict}, as the noise of a round is "
         f"{1 / plan.signal_to_noise:.3g} × the longest possible signal even with {plan.rounds} rounds."
     )
 

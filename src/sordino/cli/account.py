@@ -31,7 +31,7 @@ def account(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Price releases: give δ for ε, ε for δ, or both for the largest number of rounds."""
+    """Compute what releases cost: give δ for ε, ε for δ, or both for the largest number of rounds."""
     from sordino.account.accountants.accountant import price
     from sordino.account.accountants.calibrate import largest_rounds
     from sordino.account.plan.schedule import Schedule

@@ -1,7 +1,7 @@
 """Models: the small ones of the papers by name, their losses, and a check for any `torch.nn.Module` of the user's."""
 
-from sordino.models.checks import check
+from sordino.models.checks import check, check_outputs
 from sordino.models.losses import LOSSES, loss
 from sordino.models.zoo import MODELS, Blueprint, build
 
-__all__ = ["LOSSES", "MODELS", "Blueprint", "build", "check", "loss"]
+__all__ = ["LOSSES", "MODELS", "Blueprint", "build", "check", "check_outputs", "loss"]

@@ -41,6 +41,26 @@ def check(module: nn.Module, input_shape: Sequence[int] | None = None) -> None:
             _probe(copy.deepcopy(module).train(), torch.randn(_PROBES, *input_shape))
 
 
+def check_outputs(module: nn.Module, input_shape: Sequence[int], classes: int, target_shape: Sequence[int]) -> None:
+    """Raises a ModelError unless the model has an output for each class, or for each number that is to be predicted.
+
+    **Edge cases**: more outputs than classes are fine: the others are never right. No private data is used.
+    """
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        found = tuple(copy.deepcopy(module).eval()(torch.zeros(_PROBES, *input_shape)).shape)
+    each = f"the model's output has shape {found[1:]} for a record"
+    if classes and (len(found) != 2 or found[1] < classes):
+        raise ModelError(
+            f"{each}, but there are {classes} classes, numbered from 0: give its last layer {classes} outputs, or "
+            "number the labels 0, 1, … without gaps."
+        )
+    if not classes and math.prod(found[1:]) != math.prod(target_shape):
+        raise ModelError(
+            f"{each}, but {math.prod(target_shape)} numbers are to be predicted: give its last layer as many outputs "
+            "(labels that are classes must be integers)."
+        )
+
+
 def _complaint(layer: nn.Module) -> str | None:
     if isinstance(layer, _BatchNorm):
         features = getattr(layer, "num_features", 0)

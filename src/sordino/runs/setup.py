@@ -50,6 +50,7 @@ def assemble(
         bias=recipe.model.bias,
     )
     models.check(module, federation.input_shape)
+    models.check_outputs(module, federation.input_shape, federation.classes, federation.train_y.shape[1:])
     layout = Layout.of(module)
     training = _training(recipe)
     facts = _facts(recipe, federation, layout, training)

@@ -13,6 +13,7 @@ the grid, and has randomness of its own. The score that decides is of public rec
 from __future__ import annotations
 
 import secrets
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from sordino.account.accountants.selection import draw_trials, stop_for
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
 from sordino.data.federation import Federation
-from sordino.errors import BudgetExceeded, RecipeError
+from sordino.errors import BudgetExceeded, RecipeError, SordinoWarning
 from sordino.events import BestOfMany, Charge, ComposedDpEvent, DpEvent, Guarantee, SelfComposedDpEvent, Unbounded
 from sordino.files import PUBLIC, replace_file
 from sordino.random.streams import Entropy, Randomness, Streams
@@ -119,7 +120,9 @@ def _played(
         settings = points[int(generator.integers(len(points)))]
         # the people stay the same: the federation is handed over, and the seed names the noise alone
         chosen = with_settings(free, [*settings, f"run.seed={context.recipe.run.seed + trial + 1}"])
-        outcome = run(chosen, federation=context.federation, out=folder / f"{trial:03}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SordinoWarning)  # one trial of many: its score says how good it is
+            outcome = run(chosen, federation=context.federation, out=folder / f"{trial:03}")
         played.append((Attempt(settings, _score(outcome)), outcome))
         watcher(trial + 1, count)
     return played
