@@ -24,10 +24,11 @@ from sordino.runs.judgement import disappointment, divergence
 
 
 def told(folder, *settings: str):
-    """Returns the outcome of a small run, and what it warned of."""
+    """Returns the outcome of a small run, and what it warned of; dp_sgd gets no settings of local training."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        outcome = sordino.run(Recipe.load(None, [*SMALL, "run.rounds=1", *settings]), out=folder)
+        small = [one for one in SMALL if not ("mechanism.name=dp_sgd" in settings and one.startswith("train."))]
+        outcome = sordino.run(Recipe.load(None, [*small, "run.rounds=1", *settings]), out=folder)
     return outcome, [str(one.message) for one in caught if one.category is SordinoWarning]
 
 
@@ -69,6 +70,15 @@ def test_a_quiet_run_says_nothing(tmp_path) -> None:
     outcome, sentences = told(tmp_path / "run", "mechanism.name=dp_sgd", "run.rounds=3")
     assert sentences == []
     assert outcome.stopped == "rounds"
+
+
+def test_settings_of_local_training_that_have_no_effect_are_named_with_those_that_have(tmp_path) -> None:
+    settings = ("mechanism.name=dp_sgd", "train.learning_rate=100")
+    (sentence,) = told(tmp_path / "run", *settings)[1]
+    assert sentence.startswith("train.learning_rate has no effect under dp_sgd")
+    assert "server.learning_rate (now 4)" in sentence
+    other = ("mechanism.name=dp_fedavg", "train.learning_rate=0.1")
+    assert not any("no effect" in sentence for sentence in told(tmp_path / "other", *other)[1])
 
 
 def test_nothing_is_said_where_nothing_is_promised(tmp_path) -> None:

@@ -24,7 +24,7 @@ from sordino.events import Charge, Unbounded
 from sordino.mechanism import Mechanism
 from sordino.opening.feature_map import FeatureMap
 from sordino.random.streams import Entropy, Streams
-from sordino.recipe import Recipe
+from sordino.recipe import Recipe, TrainSection
 from sordino.runs.books import charging_for, refuse_if_spent, stream_name
 from sordino.runs.client_store import ClientStore
 from sordino.runs.context import RunContext
@@ -39,6 +39,7 @@ from sordino.runs.statement import statement_of
 from sordino.server.charging import Charging
 from sordino.server.side import Position, ServerSide
 from sordino.terms import Terms, Turn
+from sordino.train.local import ExampleGradients
 
 RoundWatcher = Callable[[Mapping[str, Any]], None]
 """Is told the metrics of every round."""
@@ -137,10 +138,24 @@ def _begin(folder: RunFolder, context: RunContext) -> None:
     # the ledger is there before the folder holds a run: whoever goes on with that never has to make one
     with charging_for(context, path, "", heads=heads, witness=recipe.ledger.witness) as charging:
         head, stream = charging.ledger.head, stream_name(context, charging.ledger)
-        for sentence in [*_cautions(context), *charging.warnings]:
+        for sentence in [*_idle(context), *_cautions(context), *charging.warnings]:
             warnings.warn(sentence, SordinoWarning, stacklevel=3)
     name = f"{folder.path.name}-{secrets.token_hex(4)}"
     folder.create(recipe, {"run": name, "simulation": True, "head": head, "stream": stream})
+
+
+def _idle(context: RunContext) -> list[str]:
+    """Returns a sentence where settings of local training were changed, and clients send gradients instead."""
+    usual, name = TrainSection().model_dump(exclude={"engine", "chunk"}), context.mechanism.name
+    changed = [field for field, value in usual.items() if getattr(context.recipe.train, field) != value]
+    if not changed or not isinstance(context.mechanism.local, ExampleGradients):
+        return []
+    fields = " and ".join(f"train.{field}" for field in changed)
+    return [
+        f"{fields} {'have' if len(changed) > 1 else 'has'} no effect under {name}, whose clients send clipped "
+        f"gradients: the step is the server's, server.learning_rate (now {context.step.learning_rate:g}), and batches "
+        "are drawn by mechanism.sampling_rate"
+    ]
 
 
 def _cautions(context: RunContext) -> list[str]:

@@ -106,6 +106,11 @@ def _usual_path(mechanism: Mechanism, facts: PublicFacts) -> float:
 def load(recipe: Recipe) -> Federation:
     """Loads the recipe's data, deals it out, and declares what the recipe says is public."""
     chosen = recipe.data.model_dump()
+    if recipe.data.client is not None and recipe.partition.kind != "by_key":
+        raise RecipeError(
+            f"data.client names the owners' column, but partition.kind is {recipe.partition.kind!r} and deals records "
+            "out otherwise: set partition.kind = 'by_key', or leave data.client out"
+        )
     if chosen["classes"] is None and chosen["name"] in data.DATASETS and _takes_classes(chosen):
         chosen["classes"] = recipe.public.classes
     spread = PartitionSettings(**recipe.partition.model_dump())
