@@ -109,3 +109,14 @@ def test_the_version_and_completion_are_where_people_look(tmp_path):
     told = sordino("--help", cwd=tmp_path).stdout
     assert "--install-completion" in told and "--version" in told
     assert "Train models on data that stays with its owners" in told
+
+
+def test_settings_are_explained_by_section_and_mechanism_with_their_choices(tmp_path):
+    told = sordino("recipe", "--explain", "select", cwd=tmp_path).stdout
+    assert "select.kind" in told and "everyone | poisson | fixed" in " ".join(told.split())
+    assert "budget." not in told and "mechanism." not in told
+    told = sordino("recipe", "--explain", "dp_sgd", cwd=tmp_path).stdout
+    assert "mechanism.sampling_rate" in told and "distributed | central" in " ".join(told.split())
+    assert "select." not in told
+    refused = sordino("recipe", "--explain", "dp_sdg", cwd=tmp_path, code=2).stderr
+    assert "dp_sdg" in refused and "dp_sgd" in refused

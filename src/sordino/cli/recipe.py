@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from rich.console import Console
@@ -11,14 +11,15 @@ from rich.table import Table
 
 
 def recipe(
-    path: Annotated[Path | None, typer.Argument(help="recipe (TOML) to complete and check")] = None,
+    path: Annotated[Path | None, typer.Argument(help="recipe (TOML); with --explain a section or mechanism")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="override a setting: section.field=value")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="list every setting with its default and meaning")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the JSON schema, or the recipe as JSON")] = False,
 ) -> None:
     """Check a recipe and print it with every default written out, or explain all settings.
 
-    PATH is a TOML file; without one it is the embedded default.
+    PATH is a TOML file; without one it is the embedded default. With --explain it is the section or the mechanism to
+    explain, and without one all are.
     """
     from sordino.recipe import Recipe
 
@@ -30,19 +31,24 @@ def recipe(
 
         print(json.dumps(Recipe.model_json_schema(), indent=2))
     else:
-        _explain()
+        _explain(None if path is None else str(path))
 
 
-def _explain() -> None:
+def _explain(only: str | None) -> None:
+    from sordino.errors import RecipeError
     from sordino.mechanisms import MECHANISMS
     from sordino.recipe import Recipe
 
+    known = [*Recipe.model_fields, *MECHANISMS]
+    if only is not None and only not in known:
+        raise RecipeError(f"--explain {only}: there is no such section or mechanism: choose one of {', '.join(known)}")
     table = Table("setting", "default", "meaning", box=None, pad_edge=False)
     for section, about in Recipe.model_fields.items():
-        if section != "mechanism":
+        if section != "mechanism" and only in (None, section):
             _rows(table, section, about.annotation)
     for name, entry in MECHANISMS.items():
-        _rows(table, "mechanism", entry.options, f"  [dim]with mechanism.name = {name}: {entry.summary}[/]")
+        if only in (None, "mechanism", name):
+            _rows(table, "mechanism", entry.options, f"  [dim]with mechanism.name = {name}: {entry.summary}[/]")
     Console().print(table)
 
 
@@ -50,5 +56,16 @@ def _rows(table: Table, section: str, model: Any, title: str | None = None) -> N
     table.add_row(f"[bold]\\[{section}][/]", "", title or f"[dim]{(model.__doc__ or '').splitlines()[0]}[/]")
     for name, about in model.model_fields.items():
         default = about.get_default(call_default_factory=True)
-        table.add_row(f"{section}.{name}", "–" if default is None else str(default), about.description or "")
+        table.add_row(f"{section}.{name}", "–" if default is None else str(default), _meaning(about))
     table.add_row()
+
+
+def _meaning(about: Any) -> str:
+    """Returns what a setting means, with what can be chosen."""
+    choices = [value for kind in (about.annotation, *get_args(about.annotation)) for value in _choices(kind)]
+    told = about.description or ""
+    return f"{told} [dim]({' | '.join(choices)})[/]" if len(choices) > 1 else told
+
+
+def _choices(kind: Any) -> list[str]:
+    return [str(value) for value in get_args(kind)] if get_origin(kind) is Literal else []
