@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 from flwr.app import Message
 from flwr.serverapp import Grid
+from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 
 from sordino.aggregate.secure.keys import Identity
 from sordino.errors import FederationError, ProtocolError
@@ -238,7 +239,10 @@ class NodeNetwork:
             Message(parcel.pack(), node, f"query.{stage}", ttl=self.deadlines.lifetime)
             for node, parcel in parcels.values()
         ]
-        ids = list(self.grid.push_messages(messages)) if messages else []
+        try:
+            ids = list(self.grid.push_messages(messages)) if messages else []
+        except ObjectPushError:  # Flower's own, on a machine that is too busy; some of the messages may be on their way
+            raise ProtocolError("the SuperLink lost a message on its way in: the round is given up") from None
         return {told: key for told, key in zip(ids, parcels, strict=False) if told}
 
     def _pull(self, ids: list[str]) -> list[Message]:
