@@ -257,7 +257,7 @@ SHARED = (
         "perturb/test_printed.py::test_the_server_predicts_the_noise_that_stays_from_what_is_sent",
         "perturb/printed.py",
         ("reuse the first noise", "PrintedShares.reveal", argument("normals", 0, "'shield'")),
-        ("price without the leak", "PrintedShares.price", entry("plain", "alive")),
+        ("price without the leak", "PrintedShares._prices", entry("plain", "alive")),
     ),
     *killed_by(
         "perturb/test_printed.py::test_prices_are_for_the_fewest_survivors",
