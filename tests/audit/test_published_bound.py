@@ -47,7 +47,7 @@ def test_it_does_not_depend_on_the_records(run, bound, tmp_path):
 
 def test_no_number_of_the_private_part_is_in_it(run, bound):
     told = {float(word) for word in re.findall(r"-?\d+\.\d+(?:e-?\d+)?", bound.to_json())}
-    private = [line for line in RunFolder(run).metrics()]
+    private = RunFolder(run).metrics()
     exact = {line[name] for line in private for name in ("loss", "accuracy", "clip_fraction", "noise_stddev")}
     assert exact and not told & exact
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from federation.real import eventually, real
+from federation.real import eventually, later, real
 from sordino.account.certificate.check import check
 from sordino.account.certificate.document import CertificateDocument
 from sordino.federation import keys
@@ -19,6 +20,8 @@ from sordino.federation.node_statement import state
 from sordino.federation.processes import marked, start_node
 from sordino.federation.status import FederationStatus
 from sordino.runs.folder import RunFolder
+
+SUM_STAGES = ("advertise", "share", "mask", "consent", "unmask")
 
 pytest.importorskip("flwr")
 pytestmark = pytest.mark.slow
@@ -60,6 +63,25 @@ def test_a_run_over_tls_survives_a_killed_node_a_killed_server_and_ends_with_a_c
         assert own.releases == here.charged("n0") >= 3 and own.promises[0]["epsilon"] <= 10
         assert 1 <= here.charged("n1") <= 2
         assert here.charged("n5") >= 1
+
+
+def test_a_node_is_killed_at_each_stage_of_the_secure_sum_and_each_round_works(tmp_path: Path) -> None:
+    with real(tmp_path, count=9, rounds=5) as here:
+        here.start(*here.members)
+        for round_, stage in enumerate(SUM_STAGES, 1):
+            turn = 1 + 5 * (round_ - 1) + 1 + SUM_STAGES.index(stage)  # a greeting, then five messages a round
+            later(partial(here.doom, f"n{round_}", turn))
+        status = here.play()
+        lines = RunFolder(here.operator.run_dir).metrics()
+        assert [line["round"] for line in lines if "aborted" not in line] == [1, 2, 3, 4, 5]
+        assert [line["cohort"] for line in lines] == [9, 8, 7, 6, 5]
+        # whoever sent its masked vector is in the sum, killed afterwards or not
+        assert [line["survivors"] for line in lines] == [8, 7, 6, 6, 5]
+        for round_, stage in enumerate(SUM_STAGES, 1):
+            told = status.node(round_)
+            assert (told.state, told.stage, told.round) == ("lost", stage, round_)
+            left = round_ if stage in ("consent", "unmask") else round_ - 1
+            assert here.charged(f"n{round_}") == left, "its own ledger knows what left it"
 
 
 def test_strangers_and_wrong_certificates_are_kept_out(tmp_path: Path) -> None:

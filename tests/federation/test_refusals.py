@@ -60,7 +60,8 @@ def stingy(who: WhoPolicy) -> Policy:
 
 
 def operator(path: Path, mechanism: str = "fed_ldp", policy: Callable[[WhoPolicy], Policy] = generous) -> Operator:
-    recipe, data = simulated(*SMALL, f"mechanism.name={mechanism}")
+    name, *settings = mechanism.split()
+    recipe, data = simulated(*SMALL, f"mechanism.name={name}", *settings)
     made = village(path, recipe, data, policy)
     deployment = made.deployment()
     context = deployment.context
@@ -161,6 +162,15 @@ def test_an_opening_release_is_repeated_to_the_bit_and_paid_for_once(tmp_path: P
     asked = replace(asked, terms=replace(asked.terms, round_=0))
     first, again = asked.ask("tell"), asked.ask("tell", attempt=1)
     assert first.part("told") == again.part("told")
+    assert spent(asked) == 1
+
+
+def test_a_node_waits_for_its_turn_where_noise_is_correlated_over_rounds(tmp_path: Path) -> None:
+    asked = operator(tmp_path, "banded mechanism.groups=2")
+    assert not replace(asked, terms=replace(asked.terms, round_=2)).ask("contribute").refused
+    for soon in (1, 3):
+        again = replace(asked, terms=replace(asked.terms, round_=soon))
+        assert "waits for its turn" in again.ask("contribute").refused
     assert spent(asked) == 1
 
 

@@ -262,8 +262,8 @@ SHARED = (
     *killed_by(
         "perturb/test_printed.py::test_prices_are_for_the_fewest_survivors",
         "perturb/printed.py",
-        ("drop the unbounded charge", "PrintedShares.price", called("Unbounded", "gaussian(outsider)", "MOVING")),
-        ("ignore dropouts while calibrating", "PrintedShares.price", assigned("alive", "1.0")),
+        ("drop the unbounded charge", "PrintedShares._prices", called("Unbounded", "gaussian(outsider)", "MOVING")),
+        ("ignore dropouts while calibrating", "PrintedShares._prices", assigned("alive", "1.0")),
     ),
     *killed_by(
         "perturb/test_printed.py::test_too_little_weight_aborts",

@@ -122,7 +122,7 @@ def check_budget(folder: NodeFolder, context: RunContext, prices: Prices) -> tup
         raise NodeRefused("the release promises nothing to anybody: this node takes no part without a guarantee")
     budget, accountant = folder.budget, folder.policy.budget.accountant
     filters = filters_for(context.mechanism, budget.epsilon, budget.delta)
-    with folder.ledger() as ledger:
+    with folder.ledger(write=False) as ledger:
         allowed = ledger.affordable(charges, budget, accountant, bounded, filters).allowed
     if not allowed.all():
         raise NodeRefused(

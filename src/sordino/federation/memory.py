@@ -64,6 +64,10 @@ class NodeMemory:
             )
         replace_file(path, request.stage.encode(), PRIVATE)
 
+    def rounds(self, run: str) -> list[int]:
+        """Returns the rounds of a run that were answered outside of a secure sum."""
+        return sorted({int(path.stem.split("-")[1]) for path in self.folder.glob(f"{_digest(run)}-*.answered")})
+
     def told(self, request: Parcel) -> bytes | None:
         """Returns what this node told before the first round, if it did: it says that again, and nothing else."""
         path = self._opening(request)

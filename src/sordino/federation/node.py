@@ -111,6 +111,7 @@ class Node:
                 "sum: this node takes no part"
             )
         turn, data = self._accepted(context, self._terms(request, context))
+        self._check_turns(request, context)
         charges = self._quote(request, context, turn.terms)
         self._memory.claim(request, self.folder.policy.secure.releases)
         sent = self._contribution(request, context, turn, data)
@@ -190,6 +191,16 @@ class Node:
             return ()
         return check_budget(self.folder, context, context.mechanism.perturber.price(terms.knobs, terms.round_))
 
+    def _check_turns(self, request: Parcel, context: RunContext) -> None:
+        """Refuses a round too soon after the last, where noise is correlated and the price needs them to be apart."""
+        apart = int(getattr(context.mechanism.perturber, "separation", 1))
+        near = [r for r in self._memory.rounds(request.run) if 0 < abs(r - request.round_) < apart]
+        if near:
+            raise NodeRefused(
+                f"this node was in round {near[-1]}, and {context.mechanism.name} asks a node once in {apart} rounds: "
+                f"it waits for its turn, which is not round {request.round_}"
+            )
+
     def _accepted(self, context: RunContext, terms: Terms) -> tuple[Turn, ClientData]:
         data = self.folder.data(context.recipe)
         check_data(context, data)
@@ -216,7 +227,7 @@ class Node:
     def _known(self, agreed: SumTerms) -> tuple[Identity, KeyRegistry, SumPolicy, FileKeeper]:
         """Returns what this node brings to a secure sum: its key, everybody's keys, its floors, and its disk."""
         folder = self.folder
-        policy = folder.policy.sum_policy(agreed.mechanism)
+        policy = replace(folder.policy.sum_policy(agreed.mechanism), federation=folder.policy.who.federation)
         return folder.identity, folder.registry.public_keys, policy, FileKeeper(folder.sums_dir)
 
 

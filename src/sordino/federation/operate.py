@@ -6,6 +6,7 @@ and the ServerApp may each be killed at any moment: started again, the run goes 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -111,6 +112,7 @@ class Operation:
 
     def _alive(self) -> bool:
         try:
-            return Path(f"/proc/{int(self._pid.read_text())}/stat").exists()
+            os.kill(int(self._pid.read_text()), 0)
         except (OSError, ValueError):
             return False
+        return True

@@ -28,7 +28,7 @@ def offline(home: Path) -> dict[str, str]:
     return {
         "FLWR_TELEMETRY_ENABLED": "0",
         "FLWR_DISABLE_UPDATE_CHECK": "1",
-        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
+        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.25",
         "FLWR_HOME": str(home.absolute()),
         "PYTHONUNBUFFERED": "1",
     }
