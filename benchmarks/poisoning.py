@@ -38,8 +38,8 @@ STAGE = (
     "mechanism.clip_norm=1",
     "server.learning_rate=2",
     "budget.epsilon=8",
-    "run.rounds=20",
-    "run.evaluate_every=20",
+    "run.rounds=10",
+    "run.evaluate_every=10",
 )
 CONTENDERS = {
     "a_dpfl": ("mechanism.name=a_dpfl",),
@@ -49,6 +49,8 @@ CONTENDERS = {
     "a_dpfl-geometric": ("mechanism.name=a_dpfl", "mechanism.schedule=geometric"),
     "local_dp_sgd": ("mechanism.name=local_dp_sgd",),
 }
+SCHEDULES = ("a_dpfl-constant", "a_dpfl-geometric")
+"""Played without an attack alone: they differ in noise, not in who is asked."""
 ATTACKS = ("none 0", "flip 0.1", "flip 0.3", "scale 0.1", "scale 0.3")
 FACTOR = -5.0
 
@@ -108,10 +110,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("poisoning.json"))
+    parser.add_argument("--attack", choices=ATTACKS, help="only this one")
     chosen = parser.parse_args()
     told: dict[str, dict[str, list[float]]] = {}
-    for attack in ATTACKS:
+    for attack in [chosen.attack] if chosen.attack else ATTACKS:
         for name, settings in CONTENDERS.items():
+            if name in SCHEDULES and attack != ATTACKS[0]:
+                continue
             told.setdefault(attack, {})[name] = [score(settings, attack, seed) for seed in range(chosen.seeds)]
             found = np.array(told[attack][name])
             print(f"| {attack} | {name} | {100 * found.mean():.2f} ± {100 * found.std(ddof=1):.2f} % |", flush=True)

@@ -65,6 +65,10 @@ class LedgerError(SordinoError):
     """The ledger cannot be opened, written, or belongs to another federation."""
 
 
+class LedgerMoved(LedgerError):
+    """Somebody else charged the ledger after it was asked who can pay: ask again, nothing was written."""
+
+
 class LedgerTampered(LedgerError):
     """The ledger's chain does not verify: a row was edited, removed or moved."""
 

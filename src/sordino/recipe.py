@@ -174,6 +174,7 @@ class ServerSection(Section):
         description="learning_rate × clip_norm × rounds, in place of learning_rate; `auto`: for records of norm 1",
     )
     momentum: float = Field(0.0, ge=0, lt=1, description="server momentum")
+    weight_decay: float = Field(0.0, ge=0, lt=1, description="share of the model that a round takes away")
     average: float = Field(
         0.0, ge=0, lt=1, description="share of the rounds, the last ones, whose models are averaged (0: the last model)"
     )

@@ -143,7 +143,7 @@ class Vanished:
 
 
 @dataclass(frozen=True, eq=False)
-class Shard:
+class CohortShard:
     """One part of a cohort that is summed by itself: its own terms, and how bad it may be."""
 
     terms: Terms
@@ -180,7 +180,7 @@ class Sharding:
             mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
         return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(self.count)).astype(np.int64)
 
-    def shards(self, terms: Terms) -> list[Shard]:
+    def shards(self, terms: Terms) -> list[CohortShard]:
         """Returns the shards of a cohort."""
         dealt, bad = self.deal(terms.cohort, terms.round_), whole_part(self.corrupt, len(terms.cohort))
         found = []
@@ -188,5 +188,5 @@ class Sharding:
             cohort = terms.cohort[dealt == number]
             size, gone = len(cohort), whole_part(self.tolerance, len(cohort))
             summed = size >= self.least and (size + bad) // 2 < size - gone
-            found.append(Shard(replace(terms, cohort=cohort), bad / size if summed else 0.0, summed))
+            found.append(CohortShard(replace(terms, cohort=cohort), bad / size if summed else 0.0, summed))
         return found

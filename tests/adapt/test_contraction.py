@@ -23,7 +23,7 @@ def test_where_a_round_keeps_a_share_theta_is_that_share(rho: float) -> None:
 
 
 def test_where_nothing_is_forgotten_noise_is_constant_and_no_schedule_beats_it() -> None:
-    assert best_theta(Contraction(), 40) == 1.0 == best_theta(Contraction(server_rate=4.0), 7)
+    assert best_theta(Contraction(), 40) == 1.0 == best_theta(Contraction(), 7)
     reach = Contraction().reach(20)
     assert all(noise_left(theta, reach) >= noise_left(1.0, reach) for theta in (0.7, 0.9, 1.05, 1.3))
 
@@ -40,12 +40,11 @@ def test_no_schedule_beats_the_bound_and_the_right_one_attains_it() -> None:
 
 @pytest.mark.parametrize(("decay", "rate", "momentum"), [(0.1, 1.0, 0.0), (0.05, 2.0, 0.9), (0.0, 0.5, 0.5)])
 def test_the_reach_is_what_the_servers_own_step_makes_of_noise(decay: float, rate: float, momentum: float) -> None:
-    step, state = ServerStep(rate, momentum), {}
+    step, state = ServerStep(rate, momentum, decay), {}
     weights = torch.zeros(1, dtype=torch.float64)
-    for j, left in enumerate(Contraction(decay, rate, momentum).reach(15)):
-        update = torch.ones(1, dtype=torch.float64) if j == 0 else -decay * weights
-        weights, state = step.apply(weights, update, state)
-        assert abs(float(weights)) / rate == pytest.approx(left, rel=1e-9)
+    for j, left in enumerate(Contraction(decay, momentum).reach(15)):
+        weights, state = step.apply(weights, torch.full((1,), float(j == 0), dtype=torch.float64), state)
+        assert float(weights) / rate == pytest.approx(left, rel=1e-9)
 
 
 def test_with_momentum_the_last_rounds_reach_less_far_and_may_be_noisier() -> None:
@@ -54,11 +53,10 @@ def test_with_momentum_the_last_rounds_reach_less_far_and_may_be_noisier() -> No
 
 def test_a_recipe_implies_its_theta() -> None:
     def theta(*settings: str) -> float:
-        return cast("mechanism.name=geometric", "server.learning_rate=1", *settings).mechanism.adapter.theta
+        return cast("mechanism.name=geometric", *settings).mechanism.adapter.theta
 
     assert theta() == 1.0 and theta("mechanism.theta=1.3") == 1.3
-    # three steps of rate 0.5 beside λ = 0.02 keep (1 − 0.01)³ of the model
-    assert theta("train.weight_decay=0.02") == pytest.approx(0.99**3, abs=1e-6)
-    assert theta("train.weight_decay=0.02", "mechanism.unit=record", "mechanism.trust=central") == 1.0
+    assert theta("server.weight_decay=0.03") == pytest.approx(0.97, abs=1e-6)
+    assert theta("train.weight_decay=0.02") == 1.0, "what is clipped is not counted on"
     assert theta("server.momentum=0.9") > 1.0
-    assert theta("mechanism.mode=faithful", "train.weight_decay=0.02") == 1.05
+    assert theta("mechanism.mode=faithful", "server.weight_decay=0.02") == 1.05

@@ -14,7 +14,7 @@ from sordino.compare.tuning import tuned
 from sordino.errors import RecipeError
 from sordino.recipe import Recipe
 from sordino.runs.setup import load
-from sordino.tune.grid import DEFAULT, Grid, with_settings
+from sordino.tune.grid import DEFAULT, SettingsGrid, with_settings
 from sordino.tune.search import Candidate, Score, scored
 from sordino.tune.stand_in import drawn, stand_in
 
@@ -22,13 +22,13 @@ SMALL = ("run.rounds=2", "partition.clients=30", "budget.epsilon=20", "aggregate
 
 
 def test_a_grid_is_every_combination_in_order() -> None:
-    grid = Grid.parse(["server.learning_rate=1, 2", "mechanism.clip_norm=0.5"])
+    grid = SettingsGrid.parse(["server.learning_rate=1, 2", "mechanism.clip_norm=0.5"])
     assert grid.points() == [
         ("server.learning_rate=1", "mechanism.clip_norm=0.5"),
         ("server.learning_rate=2", "mechanism.clip_norm=0.5"),
     ]
-    assert len(Grid.parse(DEFAULT).points()) == 9
-    assert Grid.parse(DEFAULT).without({"mechanism.clip_norm"}).points()[0] == ("server.learning_rate=0.5",)
+    assert len(SettingsGrid.parse(DEFAULT).points()) == 9
+    assert SettingsGrid.parse(DEFAULT).without({"mechanism.clip_norm"}).points()[0] == ("server.learning_rate=0.5",)
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_a_grid_is_every_combination_in_order() -> None:
 )
 def test_what_is_not_to_be_searched_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(RecipeError, match=sentence):
-        Grid.parse([text])
+        SettingsGrid.parse([text])
     with pytest.raises(RecipeError, match="twice"):
-        Grid.parse(["server.momentum=0", "server.momentum=0.5"])
+        SettingsGrid.parse(["server.momentum=0", "server.momentum=0.5"])
 
 
 def test_drawn_records_can_be_learned_and_have_the_norm_that_was_asked_for() -> None:
@@ -90,7 +90,7 @@ def test_the_best_is_first_and_what_diverged_the_last(tmp_path: Path) -> None:
 def test_contenders_play_with_what_was_chosen_for_them(tmp_path: Path) -> None:
     common = Recipe.load(None, SMALL)
     field = contenders(["fed_ldp", "dropout_robust"], common, {"fed_ldp": ["mechanism.clip_norm=0.7"]})
-    grid = Grid.parse(["mechanism.clip_norm=0.001,0.5", "server.learning_rate=2"])
+    grid = SettingsGrid.parse(["mechanism.clip_norm=0.001,0.5", "server.learning_rate=2"])
     found = tuned(field, common, [20.0], grid, "synthetic", tmp_path / "t", 1, lambda done, total: None)
     assert {who: len(rows) for who, rows in found.scores.items()} == {("fed_ldp", 20.0): 1, ("dropout_robust", 20.0): 2}
     best = {one.label: one for one in found.contenders}

@@ -17,6 +17,7 @@ from sordino import data
 from sordino.federation.folder import FederationFolder
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.operate import Operation
+from sordino.federation.own_code import SOCKET
 from sordino.federation.policy import BudgetPolicy, MechanismPolicy, Policy, WhoPolicy
 from sordino.federation.processes import Started, free_port, marked, start_node, start_superlink, stop_all
 from sordino.federation.status import FederationStatus
@@ -58,6 +59,19 @@ class Real:
     def start(self, *names: str) -> None:
         for name in names:
             self.nodes[name] = start_node(self.members[name].path)
+
+    def doom(self, name: str, turn: int) -> None:
+        """Kills a node when a message of it is about to be answered, counted from its start; returns then."""
+        launcher, count = (self.members[name].state_dir / "bin" / part for part in ("flwr-clientapp", "count"))
+        assert eventually(lambda: (launcher.parent / SOCKET).exists(), 300)
+        launcher.rename(launcher.with_name("own"))
+        launcher.write_text(
+            f'#!/bin/sh\ncd "{launcher.parent}" && echo >> count && [ $(wc -l < count) -ge {turn} ] && exec sleep 600\n'
+            f'exec "{launcher.parent}/own" "$@"\n'
+        )
+        launcher.chmod(0o700)
+        assert eventually(lambda: count.exists() and len(count.read_text()) >= turn, 1200)
+        self.nodes[name].kill()
 
     def play(self, watch: Callable[[FederationStatus], None] = lambda status: None) -> FederationStatus:
         config = {"stage-seconds": self.stage_seconds, "train-seconds": self.stage_seconds, "gather-seconds": 240.0}

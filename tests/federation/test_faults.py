@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,11 @@ import torch
 from federation.village import Village, simulated, village
 from sordino.account.certificate.document import CertificateDocument
 from sordino.account.ledger.ledger import Ledger
+from sordino.aggregate.secure.state import SumState
 from sordino.errors import FederationError
 from sordino.federation.grid import Fate, InProcessGrid
 from sordino.federation.memory import NodeMemory
+from sordino.federation.network import Deadlines
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.status import FederationStatus
 from sordino.runs.folder import RunFolder
@@ -149,7 +152,7 @@ def test_a_key_that_two_nodes_use_lets_one_of_them_in(tmp_path: Path) -> None:
     configs = {**grid.node_configs, 999: {"folder": str(here.nodes[2].path)}}
     twice = InProcessGrid({**grid.apps, 999: grid.apps[100]}, configs)
     here.deployment(twice).play()
-    assert any("uses a key that is in use already" in line for line in status(here).events)
+    assert any("which is in use already" in line for line in status(here).events)
     assert RunFolder(here.folder.run_dir).metrics()[0]["survivors"] == 7
     assert charged(here.nodes[2]) == 1
 
@@ -238,3 +241,40 @@ def test_fed_cads_memory_survives_on_the_nodes_disk_and_is_used(tmp_path: Path) 
     assert bool(memory.known[0])
     assert 0 < float(memory.rows[0, -2]) < 1  # the second message reuses the first's noise: less variance than fresh
     assert torch.isfinite(memory.rows).all()
+
+
+def test_secrets_of_a_round_that_never_ended_are_erased_when_the_next_begins(tmp_path: Path) -> None:
+    here, seen = made(tmp_path), list[int]()
+
+    def fates(node: int, kind: str) -> Fate:
+        if kind == "query.consent" and len(seen) < 7:
+            seen.append(node)
+            return "deaf"
+        return "answer"
+
+    here.fates = fates
+    here.deployment().play()
+    for node in here.nodes:
+        kept = [path for path in (node.state_dir / "rounds").iterdir() if path.suffix in (".kept", ".sum", ".terms")]
+        assert kept == []
+        sums = sorted(node.sums_dir.glob("*.sum"))
+        assert len(sums) == 2
+        assert all(SumState.parse(path.read_bytes()).root == b"" for path in sums)
+
+
+def test_nobody_waits_for_a_node_that_was_silent_before(tmp_path: Path) -> None:
+    here = made(tmp_path, "run.rounds=3")
+    gone = list[str]()
+
+    def fates(node: int, kind: str) -> Fate:
+        if node == 4 and (gone or kind == "query.mask"):
+            gone.append(kind)
+            return "deaf"
+        return "answer"
+
+    here.fates = fates
+    began = time.perf_counter()
+    here.deployment(deadlines=Deadlines(stage=120.0, train=1.0, gather=300.0)).play()
+    assert [line["cohort"] for line in RunFolder(here.folder.run_dir).metrics()] == [7, 6, 6]
+    assert gone == ["query.mask", "query.hello"]
+    assert time.perf_counter() - began < 100.0  # one stage's deadline would be longer

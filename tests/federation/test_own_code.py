@@ -117,3 +117,19 @@ def test_from_outside_only_nodes_are_let_in(path: str, client: str, status: int)
     scope = {"type": "http", "path": path, "client": (client, 1)}
     asyncio.run(OnlyNodesFromOutside(app)(scope, send, send))
     assert sent[0]["status"] == status
+
+
+@pytest.mark.parametrize(("found", "sentence"), [(None, "is not installed"), ("1.99.0", "this sordino needs 1.41")])
+def test_a_missing_or_another_flower_is_one_sentence(
+    found: str | None, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sordino.federation import settings
+
+    def version(name: str) -> str:
+        if found is None:
+            raise settings.PackageNotFoundError(name)
+        return found
+
+    monkeypatch.setattr(settings, "version", version)
+    with pytest.raises(FederationError, match=sentence):
+        settings.require_flower()

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from federation.real import eventually, real
+from federation.real import eventually, later, real
 from sordino.account.certificate.check import check
 from sordino.account.certificate.document import CertificateDocument
 from sordino.federation import keys
 from sordino.federation.control import control
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.node_statement import state
+from sordino.federation.processes import marked, start_node
 from sordino.federation.status import FederationStatus
 from sordino.runs.folder import RunFolder
+
+SUM_STAGES = ("advertise", "share", "mask", "consent", "unmask")
 
 pytest.importorskip("flwr")
 pytestmark = pytest.mark.slow
@@ -60,6 +65,25 @@ def test_a_run_over_tls_survives_a_killed_node_a_killed_server_and_ends_with_a_c
         assert here.charged("n5") >= 1
 
 
+def test_a_node_is_killed_at_each_stage_of_the_secure_sum_and_each_round_works(tmp_path: Path) -> None:
+    with real(tmp_path, count=9, rounds=5) as here:
+        here.start(*here.members)
+        for round_, stage in enumerate(SUM_STAGES, 1):
+            turn = 1 + 5 * (round_ - 1) + 1 + SUM_STAGES.index(stage)  # a greeting, then five messages a round
+            later(partial(here.doom, f"n{round_}", turn))
+        status = here.play()
+        lines = RunFolder(here.operator.run_dir).metrics()
+        assert [line["round"] for line in lines if "aborted" not in line] == [1, 2, 3, 4, 5]
+        assert [line["cohort"] for line in lines] == [9, 8, 7, 6, 5]
+        # whoever sent its masked vector is in the sum, killed afterwards or not
+        assert [line["survivors"] for line in lines] == [8, 7, 6, 6, 5]
+        for round_, stage in enumerate(SUM_STAGES, 1):
+            told = status.node(round_)
+            assert (told.state, told.stage, told.round) == ("lost", stage, round_)
+            left = round_ if stage in ("consent", "unmask") else round_ - 1
+            assert here.charged(f"n{round_}") == left, "its own ledger knows what left it"
+
+
 def test_strangers_and_wrong_certificates_are_kept_out(tmp_path: Path) -> None:
     with real(tmp_path, count=3, rounds=1) as here, control(here.operator) as link:
         assert link.register_members() == ["n0", "n1", "n2"] and link.register_members() == []
@@ -74,6 +98,12 @@ def test_strangers_and_wrong_certificates_are_kept_out(tmp_path: Path) -> None:
         assert eventually(lambda: not here.nodes["n0"].alive), "a key that is not registered is refused"
         assert eventually(lambda: "certificate" in here.nodes["n1"].tail(60).lower()), here.nodes["n1"].tail(60)
         assert link.online() == {"n0": False, "n1": False, "n2": True}
+        # a second SuperNode with the same key, from a copy of the folder
+        twin = tmp_path / "twin"
+        shutil.copytree(here.members["n2"].path, twin, ignore=shutil.ignore_patterns("*.sock", "*.log"))
+        here.nodes["twin"] = start_node(twin)
+        assert eventually(lambda: not here.nodes["twin"].alive), here.nodes["twin"].tail()
+        assert link.online()["n2"] and here.nodes["n2"].alive
         # who leaves is not let in again
         here.operator.dismiss("n2")
         link.register_members()
@@ -112,7 +142,5 @@ def test_a_superlink_is_restarted_a_node_cut_off_and_a_disk_full_and_nothing_is_
 
 
 def _each(mark: str, which: signal.Signals) -> None:
-    from sordino.federation.processes import marked
-
     for pid in marked(mark):
         os.kill(pid, which)

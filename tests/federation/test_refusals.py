@@ -60,7 +60,8 @@ def stingy(who: WhoPolicy) -> Policy:
 
 
 def operator(path: Path, mechanism: str = "fed_ldp", policy: Callable[[WhoPolicy], Policy] = generous) -> Operator:
-    recipe, data = simulated(*SMALL, f"mechanism.name={mechanism}")
+    name, *settings = mechanism.split()
+    recipe, data = simulated(*SMALL, f"mechanism.name={name}", *settings)
     made = village(path, recipe, data, policy)
     deployment = made.deployment()
     context = deployment.context
@@ -85,6 +86,11 @@ CASES: dict[str, tuple[Callable[[Operator], Operator], str]] = {
     "clip norm that is no number": (lambda o: o.knobs(clip_norm=float("nan")), "largest_clip_norm"),
     "noise of 0": (lambda o: o.knobs(noise_multiplier=0.0), "least_noise_multiplier"),
     "noise that is no number": (lambda o: o.knobs(noise_multiplier=float("nan")), "least_noise_multiplier"),
+    "less noise than planned": (
+        lambda o: o.knobs(noise_multiplier=o.terms.knobs.noise_multiplier * 0.9),
+        "the plan fixes",
+    ),
+    "a round more than planned": (lambda o: replace(o, terms=replace(o.terms, round_=4)), "the plan has 3 rounds"),
     "a cohort of 1": (lambda o: replace(o, terms=replace(o.terms, cohort=np.array([ASKED]))), "smallest_cohort"),
     "another mechanism": (lambda o: o.but(mechanism={"name": "dp_fedavg"}), "mechanism.allowed"),
     "a mechanism as printed": (lambda o: o.but(mechanism={"name": "fed_cad", "mode": "faithful"}), "certified"),
@@ -135,6 +141,11 @@ def test_an_answer_is_given_once(honest: Operator) -> None:
     assert not honest.ask("contribute").refused
     assert "answered already" in honest.ask("contribute").refused
     assert spent(honest) == 1
+    assert "secure.releases" in honest.ask("contribute", attempt=1).refused
+    assert spent(honest) == 1
+    node = honest.village.nodes[ASKED]
+    twice = node.policy.model_copy(update={"secure": node.policy.secure.model_copy(update={"releases": 2})})
+    node.policy_file.write_text(twice.to_toml())
     assert not honest.ask("contribute", attempt=1).refused  # another attempt is another release, and is paid for
     assert spent(honest) == 2
 
@@ -144,6 +155,23 @@ def test_a_node_stops_at_its_own_budget(tmp_path: Path) -> None:
     answer = asked.ask("contribute")
     assert "budget.epsilon of 0.5" in answer.refused
     assert spent(asked) == 0
+
+
+def test_an_opening_release_is_repeated_to_the_bit_and_paid_for_once(tmp_path: Path) -> None:
+    asked = operator(tmp_path, "a_dpfl")
+    asked = replace(asked, terms=replace(asked.terms, round_=0))
+    first, again = asked.ask("tell"), asked.ask("tell", attempt=1)
+    assert first.part("told") == again.part("told")
+    assert spent(asked) == 1
+
+
+def test_a_node_waits_for_its_turn_where_noise_is_correlated_over_rounds(tmp_path: Path) -> None:
+    asked = operator(tmp_path, "banded mechanism.groups=2")
+    assert not replace(asked, terms=replace(asked.terms, round_=2)).ask("contribute").refused
+    for soon in (1, 3):
+        again = replace(asked, terms=replace(asked.terms, round_=soon))
+        assert "waits for its turn" in again.ask("contribute").refused
+    assert spent(asked) == 1
 
 
 def test_a_request_for_another_member_is_ignored(honest: Operator) -> None:
@@ -215,8 +243,8 @@ class TestSecureSum:
 
     def test_other_terms_than_those_that_were_agreed_are_refused(self, asked: Operator) -> None:
         assert not replace(asked, terms=bare(asked.terms)).ask("advertise").refused
-        less = asked.knobs(noise_multiplier=asked.terms.knobs.noise_multiplier * 0.9)
-        assert "other terms" in less.ask("mask", sum=b"").refused
+        more = asked.knobs(noise_multiplier=asked.terms.knobs.noise_multiplier * 1.1)
+        assert "other terms" in more.ask("mask", sum=b"").refused
         assert spent(asked) == 0
 
 

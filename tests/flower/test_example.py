@@ -23,7 +23,7 @@ def test_the_example_learns_and_is_certified(
     from private_app.task import accuracy, network
 
     config = flatten_dict(tomllib.loads((APP / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"])
-    config["sordino.ledger"] = str(tmp_path / "ledger.db")
+    config |= {"sordino.ledger": str(tmp_path / "ledger.db"), "sordino.certificate": str(tmp_path / "told.json")}
     nodes = int(config["sordino.population"])
     places = {node: {"partition-id": node - 100, "num-partitions": nodes} for node in range(100, 100 + nodes)}
     grid = TinyGrid(dict.fromkeys(places, client_app.app), config, places)
@@ -33,4 +33,4 @@ def test_the_example_learns_and_is_certified(
     assert len(results) == 9 and accuracy(network()) < 0.3 and results[-1] > 0.6
     told = capsys.readouterr().out
     assert "client against the outsider (add_remove): certified, ε = 8" in told
-    assert "client against the server (zero_out): unprotected" in told
+    assert "client against the server (zero_out): unprotected" in told and (tmp_path / "told.json").exists()

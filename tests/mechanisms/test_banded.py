@@ -69,6 +69,25 @@ def test_sums_come_through_whatever_the_noise_and_whichever_rounds_failed() -> N
         assert torch.allclose(with_data.mean - without.mean, totals[round_ - 1], atol=1e-4)
 
 
+@pytest.mark.parametrize(("rounds", "separated"), [((0, 4, 8), True), ((0, 1, 2), False)])
+def test_the_best_attack_on_a_whole_stream_sees_one_gaussian_a_participation(rounds, separated) -> None:
+    """Every coordinate is a trial: its unit adds 1 in these rounds or not; the likelihood ratio looks at all rounds."""
+    bands, z, trials, total = coefficients(4, 12), 3.0, 20_000, 12
+    there = torch.zeros(total, trials)
+    there[list(rounds)] = 1.0
+    mixer = matrix(np.array(bands), total)
+    scores = []
+    for contributions in (torch.zeros(total, trials), there):
+        seen = np.stack([one.mean.double().numpy() for one in stream(BandedNoise(bands), contributions, z)])
+        scores.append((mixer @ there[:, 0].numpy()) @ (mixer @ seen))
+    separation = (scores[1].mean() - scores[0].mean()) / scores[0].std()
+    promised = math.sqrt(len(rounds)) / z
+    if separated:
+        assert separation == pytest.approx(promised, rel=0.03), "neither more than is charged, nor less than could be"
+    else:
+        assert separation > 1.3 * promised, "participations that are too close would be undercharged: hence the rota"
+
+
 def test_banded_noise_takes_back_what_it_did_to_the_model() -> None:
     rounds, width = 20, 20_000
     sums = {

@@ -9,6 +9,7 @@ import sordino
 from sordino.account.accountants.accountant import epsilon
 from sordino.account.accountants.lattice import LARGEST_VARIANCE
 from sordino.recipe import Recipe
+from sordino.runs.folder import RunFolder
 from sordino.runs.setup import assemble
 
 SETTINGS = ("partition.clients=20", "run.rounds=2", "train.steps=1", "budget.epsilon=none", "aggregate.kind=secure")
@@ -45,6 +46,6 @@ def test_such_a_run_ends_and_its_noise_is_as_wide_as_it_says(tmp_path):
     assert entry.status == "certified" and 0 < entry.epsilon < 0.1
     start = assemble(recipe).weights
     moved = torch.cat([p.detach().flatten() for p in outcome.model.parameters()]) - start
-    told = [line["noise_stddev"] for line in outcome.metrics if "noise_stddev" in line]
+    told = [line["noise_stddev"] for line in RunFolder(outcome.folder).metrics()]
     stated = math.sqrt(sum(stddev**2 for stddev in told)) * recipe.server.learning_rate
     assert len(told) == 2 and 2 / 3 < float(moved.std()) / stated < 3 / 2

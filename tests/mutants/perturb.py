@@ -257,13 +257,13 @@ SHARED = (
         "perturb/test_printed.py::test_the_server_predicts_the_noise_that_stays_from_what_is_sent",
         "perturb/printed.py",
         ("reuse the first noise", "PrintedShares.reveal", argument("normals", 0, "'shield'")),
-        ("price without the leak", "PrintedShares.price", entry("plain", "alive")),
+        ("price without the leak", "PrintedShares._prices", entry("plain", "alive")),
     ),
     *killed_by(
         "perturb/test_printed.py::test_prices_are_for_the_fewest_survivors",
         "perturb/printed.py",
-        ("drop the unbounded charge", "PrintedShares.price", called("Unbounded", "gaussian(outsider)", "MOVING")),
-        ("ignore dropouts while calibrating", "PrintedShares.price", assigned("alive", "1.0")),
+        ("drop the unbounded charge", "PrintedShares._prices", called("Unbounded", "gaussian(outsider)", "MOVING")),
+        ("ignore dropouts while calibrating", "PrintedShares._prices", assigned("alive", "1.0")),
     ),
     *killed_by(
         "perturb/test_printed.py::test_too_little_weight_aborts",

@@ -76,3 +76,12 @@ def test_names_that_join_later_change_nothing_of_an_earlier_run(ledger):
     with Ledger.open(path, "clinics", [f"c{i}" for i in range(90)]) as grown:
         assert grown.population == 90
         assert chance(grown) == before
+
+
+def test_a_run_that_needs_all_its_clients_shows_that_each_is_there(ledger):
+    """Without one of them it does not begin, whatever everybody can pay: no credit, also where no coin is tossed."""
+    rich, server_sees_all = Budget(1e3, 1e-5), [(Charge(OUTSIDER, GaussianDpEvent(4.0)),)] * ROUNDS
+    assert chance(ledger, budget=rich, minimum=59) == 0
+    for plan in (PLAN, server_sees_all):
+        assert chance(ledger, plan=plan, budget=rich, minimum=60) == 1
+    assert chance(ledger, plan=[(Charge(SERVER, GaussianDpEvent(4.0)),)] * ROUNDS, budget=rich, minimum=60) == 0

@@ -16,11 +16,11 @@ from sordino.errors import BudgetExceeded, RecipeError
 from sordino.events import BestOfMany, SelfComposedDpEvent
 from sordino.recipe import Recipe
 from sordino.tune.charged import charged
-from sordino.tune.grid import Grid
+from sordino.tune.grid import SettingsGrid
 
 SMALL = ("partition.clients=24", "run.rounds=2", "budget.epsilon=4", "data.public_fraction=0.2", "train.steps=1")
 CENTRAL = (*SMALL, "mechanism.name=dp_fedavg")
-GRID = Grid.parse(["mechanism.clip_norm=0.01,0.5", "server.learning_rate=2"])
+GRID = SettingsGrid.parse(["mechanism.clip_norm=0.01,0.5", "server.learning_rate=2"])
 
 
 def quiet(done: int, total: int) -> None:
@@ -74,7 +74,11 @@ def test_earlier_runs_on_the_ledger_count(tmp_path: Path) -> None:
     [
         (("mechanism.name=a_dpfl",), GRID, "on stand-in data"),
         (("mechanism.name=dp_fedavg", "data.public_fraction=0", "public.test=false"), GRID, "judged on public records"),
-        (("mechanism.name=dp_sgd",), Grid.parse(["mechanism.sampling_rate=0.5,1"]), "changes what a trial costs"),
+        (
+            ("mechanism.name=dp_sgd",),
+            SettingsGrid.parse(["mechanism.sampling_rate=0.5,1"]),
+            "changes what a trial costs",
+        ),
     ],
 )
 def test_what_cannot_be_charged_is_refused(settings, grid, sentence, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ class SecureSum:
     def counted(self, terms: Terms, survivors: IntArray) -> IntArray:
         if not len(terms.cohort):
             return survivors
-        topology = self._topology(len(terms.cohort))
+        topology = self.topology(len(terms.cohort))
         return survivors[: max(0, len(survivors) - topology.margin)]
 
     def add(self, partial: SecureTotal, message: Shielded) -> SecureTotal:
@@ -96,7 +96,7 @@ class SecureSum:
         cohort = partial.terms.cohort
         survivors = np.setdiff1d(cohort, vanished.silent, assume_unique=True)
         require(len(survivors), len(cohort), self.tolerance)
-        if len(cohort) and len(survivors) < (needed := self._topology(len(cohort)).consents):
+        if len(cohort) and len(survivors) < (needed := self.topology(len(cohort)).consents):
             raise TooFewClients(
                 f"{len(survivors)} of {len(cohort)} clients are left and {needed} are needed: nothing is released; "
                 "ask more clients"
@@ -116,7 +116,7 @@ class SecureSum:
 
     def _add(self, partial: SecureTotal, vanished: Vanished) -> UIntArray:
         asked, gone = len(partial.terms.cohort), len(vanished.silent) + len(vanished.unmask)
-        majority = (asked + self._topology(asked).corrupt) // 2 + 1
+        majority = (asked + self.topology(asked).corrupt) // 2 + 1
         if asked - gone < majority:
             raise TooFewClients(
                 f"{asked - gone} of {asked} clients help to unmask and {majority} are needed: nothing is released; "
@@ -130,7 +130,7 @@ class SecureSum:
         return reduce(total, partial.bits)
 
     def _play(self, partial: SecureTotal, vanished: Vanished) -> UIntArray:
-        cohort, bits, topology = partial.terms.cohort, partial.bits, self._topology(len(partial.terms.cohort))
+        cohort, bits, topology = partial.terms.cohort, partial.bits, self.topology(len(partial.terms.cohort))
         vectors = np.zeros((len(cohort), len(partial.terms.weights)), word(bits))
         for clients, rows in partial.messages:
             vectors[np.searchsorted(cohort, clients)] = rows
@@ -154,7 +154,8 @@ class SecureSum:
             mechanism=self._mechanism(partial.terms, bits, topology).digest,
         ).total
 
-    def _topology(self, cohort: int) -> Topology:
+    def topology(self, cohort: int) -> Topology:
+        """Returns threshold, smallest cohort and graph of a cohort of this size."""
         return choose(cohort, dropout=self.tolerance, corrupt=self.corrupt)
 
     def _mechanism(self, terms: Terms, bits: int, topology: Topology) -> SumMechanism:

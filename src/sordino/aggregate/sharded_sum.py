@@ -15,7 +15,7 @@ from sordino.aggregate.secure.robust import SHARDS_ARE_RELEASES, RobustRule, com
 from sordino.aggregate.secure_sum import SecureSum, SecureTotal
 from sordino.errors import ProtocolError
 from sordino.stages import Revealed, Sensitivity, Shielded, Summed
-from sordino.terms import Shard, Sharding, Terms, Vanished
+from sordino.terms import CohortShard, Sharding, Terms, Vanished
 from sordino.types import IntArray
 
 HONEST = "honest noise of each shard"
@@ -27,7 +27,7 @@ class ShardTotals:
 
     terms: Terms
     sensitivity: Sensitivity | None
-    shards: tuple[Shard, ...]
+    shards: tuple[CohortShard, ...]
     totals: tuple[SecureTotal, ...]
 
 
@@ -124,13 +124,13 @@ class ShardedSum(SecureSum):
     def _whole(self) -> SecureSum:
         return SecureSum(**{each.name: getattr(self, each.name) for each in fields(SecureSum)})
 
-    def _part(self, shard: Shard) -> SecureSum:
+    def _part(self, shard: CohortShard) -> SecureSum:
         bits = self.shard_bits
         own = self.modulus_bits if bits is None else (lambda terms: bits(terms, shard.corrupt))
         return replace(self._whole, corrupt=shard.corrupt, modulus_bits=own)
 
 
-def _within(shard: Shard, clients: IntArray) -> IntArray:
+def _within(shard: CohortShard, clients: IntArray) -> IntArray:
     inside: IntArray = clients[shard.of(clients)]
     return inside
 

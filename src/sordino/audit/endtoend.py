@@ -6,18 +6,20 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sordino.account.certificate.audit_bound import AuditBound
 from sordino.account.certificate.certificate import Assurance, Certificate
 from sordino.audit.canaries import client_canaries, record_canaries, takes_client_canaries
 from sordino.audit.counts import CONFIDENCE
 from sordino.audit.membership import Membership, infer
 from sordino.audit.network import Network
 from sordino.audit.people import undeclared
+from sordino.audit.published_bound import publish_bound
 from sordino.audit.roc import Roc
 from sordino.charts import Axis, Chart, Series
 from sordino.errors import RecipeError
@@ -52,7 +54,7 @@ class Effort:
     @property
     def models(self) -> int:
         """How many models are trained in all."""
-        return 3 + (self.shadows + self.trials if self.trials else 0)
+        return 4 + (self.shadows + self.trials if self.trials else 0)
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class RunAudit:
     canary_records: dict[str, Any]
     membership: Membership | None
     seconds: float
+    published: AuditBound | None = None
+    """What may be told of the mechanism's audit, without the clients' records; it is in `public/audit.json`."""
 
     @property
     def lower_bound(self) -> float:
@@ -122,6 +126,7 @@ class RunAudit:
             "canary_clients": self.canary_clients,
             "canary_records": self.canary_records,
             "membership": self.membership.to_json() if self.membership else None,
+            "published": asdict(self.published) if self.published else None,
             "seconds": round(self.seconds, 2),
         }
 
@@ -130,6 +135,8 @@ def audit_run(
     path: Path, effort: Effort, seed: int, watcher: AuditWatcher = lambda done, total, words: None
 ) -> RunAudit:
     """Attacks a run end to end, and leaves `audit/audit.json` and `audit/roc.svg` in its private part.
+
+    What is found without the clients' records, on the mechanism alone, is published beside the certificate.
 
     **Edge cases**: mechanisms whose clients cannot send what they like have no canary clients, and data without classes
     no membership inference; their places are then empty.
@@ -151,6 +158,8 @@ def audit_run(
             watcher(3 + done, effort.models, f"{effort.shadows} shadow models, {effort.trials} attacked")
 
         guessed = infer(recipe, federation, effort.shadows, effort.trials, effort.pool, rounds, seed + 3, told)
+    watcher(effort.models - 1, effort.models, "the mechanism, with made-up records")
+    shown = publish_bound(RunFolder(path), federation.declared.people, seed + 4)
     audit = RunAudit(
         str(path),
         entry.unit,
@@ -162,6 +171,7 @@ def audit_run(
         planted.found,
         guessed,
         time.perf_counter() - began,
+        shown,
     )
     _keep(RunFolder(path).private / "audit", audit, recipe)
     return audit

@@ -34,7 +34,7 @@ SETTINGS = ("mechanism.name=fed_ldp", "mechanism.noise_multiplier=2.8", f"run.ro
 TRIALS = 200_000
 DELTA = 1e-5
 
-Told = float | None
+ShownCost = float | None
 """The ε that the books came to; None where they were refused."""
 
 
@@ -55,7 +55,7 @@ def judged(attained: Finding, name: str, forge: Callable[[Path], float]) -> Find
     began = time.perf_counter()
     with aside() as place:
         try:
-            shown: Told = forge(place)
+            shown: ShownCost = forge(place)
         except LedgerError as refusal:
             shown, said = None, f"refused ({str(refusal).split(': ')[0][:60].replace(str(place), '…')})"
         else:

@@ -206,7 +206,13 @@ def _run(path: Path, shadows: int, attacked: int, pool: int, canaries: int, seed
         _membership(table, found["membership"])
     console.print(table)
     promised = f"certified ε {_number(found['certified'], '∞')}, claimed {_number(found['claimed'], '–')}"
-    console.print(f"{promised}: [bold]{found['verdict']}[/]. {found['words'].capitalize()}. See {path / 'audit'}.")
+    console.print(
+        f"{promised}: [bold]{found['verdict']}[/]. {found['words'].capitalize()}. See {path / 'private' / 'audit'}."
+    )
+    if found["published"]:
+        shown = found["published"]
+        words = f"ε ≥ {shown['lower_bound']:.3g} against the {shown['observer']}, without the clients' records"
+        console.print(f"[dim]Published beside the certificate: {words} ({path / 'public' / 'audit.json'}).[/]")
 
 
 def _membership(table: Table, found: dict[str, Any]) -> None:

@@ -47,7 +47,10 @@ def _check(path: Path, key: str | None, as_json: bool) -> None:
 
 
 def _told(run: Path, as_json: bool, markdown: bool, registry: bool) -> str:
+    from dataclasses import replace
+
     from sordino.account.certificate import text
+    from sordino.account.certificate.audit_bound import audit_bound
     from sordino.account.certificate.document import CertificateDocument
     from sordino.account.certificate.registry import registry as entry
     from sordino.errors import LedgerError
@@ -58,5 +61,7 @@ def _told(run: Path, as_json: bool, markdown: bool, registry: bool) -> str:
     except (OSError, UnicodeDecodeError):
         raise LedgerError(f"{path} is not there or cannot be read: let the run end, or name another folder") from None
     if as_json:
-        return document.to_json()
+        return document.to_json()  # as it was signed: an audit comes later, and is told beside it
+    if run.is_dir() and (bound := audit_bound(run)) is not None:
+        document = replace(document, statement=replace(document.statement, audit=bound.words()))
     return entry(document) if registry else text.markdown(document) if markdown else text.text(document)

@@ -62,7 +62,7 @@ def compare(
     from sordino.errors import RecipeError
     from sordino.mechanisms import MECHANISMS
     from sordino.recipe import Recipe
-    from sordino.tune.grid import DEFAULT, Grid
+    from sordino.tune.grid import DEFAULT, SettingsGrid
 
     printed = claimed or all_claimed
     common = Recipe.load(recipe, set_ or ())
@@ -72,7 +72,7 @@ def compare(
     budgets = _budgets(epsilon, common, set_ or [])
     out.mkdir(parents=True, exist_ok=True)
     if tune and not printed:
-        chosen = Grid.parse(grid or DEFAULT)
+        chosen = SettingsGrid.parse(grid or DEFAULT)
         with going_on("the same command"), Bar(as_json, "rounds of tuning") as progress:
             best = tuning.tuned(field, common, budgets, chosen, stand_in, out / "tuning", jobs, progress.show)
         field = best.contenders

@@ -37,7 +37,7 @@ def plan(
         bool, typer.Option("--choose", help="pick a mechanism for these facts, and say why in three sentences")
     ] = False,
     separation: Annotated[int, typer.Option(min=1, help="--choose: a client can take part once in so many rounds")] = 1,
-    weight_decay: Annotated[float, typer.Option(help="--choose: share of the model that a round takes away")] = 0.0,
+    weight_decay: Annotated[float, typer.Option(help="--choose: share of the model that the server takes away")] = 0.0,
     momentum: Annotated[float, typer.Option(help="--choose: the server's momentum")] = 0.0,
     plot: Annotated[Path | None, typer.Option(help="write the trade-off as an HTML plot")] = None,
     convergence: Annotated[

@@ -14,7 +14,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from sordino.recipe import Recipe
-    from sordino.tune.grid import Grid
+    from sordino.tune.grid import SettingsGrid
 
 
 def tune(
@@ -40,9 +40,9 @@ def tune(
     certificate, and the best trial's model is the result.
     """
     from sordino.recipe import Recipe
-    from sordino.tune.grid import DEFAULT, Grid
+    from sordino.tune.grid import DEFAULT, SettingsGrid
 
-    chosen, searched = Recipe.load(recipe, set_ or ()), Grid.parse(grid or DEFAULT)
+    chosen, searched = Recipe.load(recipe, set_ or ()), SettingsGrid.parse(grid or DEFAULT)
     if charged:
         told = _charged(chosen, searched, trials, out, as_json)
     else:
@@ -54,7 +54,7 @@ def tune(
 
 
 def _free(
-    recipe: Recipe, grid: Grid, on: str, seeds: Sequence[int], jobs: int, out: Path, quiet: bool
+    recipe: Recipe, grid: SettingsGrid, on: str, seeds: Sequence[int], jobs: int, out: Path, quiet: bool
 ) -> dict[str, Any]:
     from sordino.cli.progress import Bar, going_on
     from sordino.compare.playing import play_all
@@ -79,7 +79,7 @@ def _free(
     return {"chosen": list(rows[0].settings), "recipe": str(target), "cost": cost, "table": table}
 
 
-def _charged(recipe: Recipe, grid: Grid, trials: int, out: Path, quiet: bool) -> dict[str, Any]:
+def _charged(recipe: Recipe, grid: SettingsGrid, trials: int, out: Path, quiet: bool) -> dict[str, Any]:
     from sordino.cli.progress import Bar
     from sordino.tune.charged import charged, table
 

@@ -11,7 +11,7 @@ from sordino.compare.playing import ContestWatcher, play_all
 from sordino.errors import RecipeError
 from sordino.recipe import Recipe
 from sordino.runs.setup import load
-from sordino.tune.grid import Grid
+from sordino.tune.grid import SettingsGrid
 from sordino.tune.search import Candidate, Score, candidates, scored
 from sordino.tune.stand_in import stand_in
 
@@ -29,7 +29,7 @@ def tuned(
     field: Sequence[Contender],
     common: Recipe,
     epsilons: Sequence[float],
-    grid: Grid,
+    grid: SettingsGrid,
     name: str,
     out: Path,
     jobs: int,

@@ -9,10 +9,8 @@ import tomli_w
 
 from sordino._version import __version__
 from sordino.federation.own_code import CLIENT_APP, SERVER_APP
+from sordino.federation.settings import FLOWER
 from sordino.files import PUBLIC, make_folder, replace_file
-
-FLOWER = "1.41"
-"""The release of Flower that this version of sordino was made for."""
 
 DEADLINES = {"stage": 60.0, "train": 600.0, "gather": 300.0, "lifetime": 3600.0}
 """How long the server waits, in seconds, unless a run says otherwise."""

@@ -19,6 +19,7 @@ from sordino.federation.node_statement import state
 from sordino.federation.operate import Operation
 from sordino.federation.policy import BudgetPolicy, MechanismPolicy, Policy, WhoPolicy
 from sordino.federation.processes import Started, free_port, start_node, start_superlink, stop_all
+from sordino.federation.settings import require_flower
 from sordino.federation.status import FederationStatus
 
 NODES = 8
@@ -70,6 +71,7 @@ class Demo:
 
     def play(self) -> tuple[FederationFolder, FederationStatus]:
         """Returns the operator's folder and the run's last status, once all processes have ended."""
+        require_flower()
         if self.out.exists():
             raise FederationError(f"--out {self.out} is there already: name a new folder")
         operator, members = self.make()

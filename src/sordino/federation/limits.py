@@ -52,6 +52,7 @@ def check_terms(folder: NodeFolder, context: RunContext, terms: Terms) -> None:
     folder.policy.check_mechanism(
         mechanism.name, mechanism.trust, knobs.clip_norm, knobs.noise_multiplier, len(terms.cohort)
     )
+    _check_schedule(context, terms)
     if any(torch.isnan(knob.double()).any() for knob in knobs.tensors().values()):
         raise NodeRefused("the round's knobs are not all numbers: this node takes no part")
     if not torch.isfinite(terms.weights).all():
@@ -62,6 +63,27 @@ def check_terms(folder: NodeFolder, context: RunContext, terms: Terms) -> None:
         raise NodeRefused(
             f"the round asks member {strangers[0]}, who is not in this node's registry (version "
             f"{folder.registry.version}): get the newest one from the operator"
+        )
+
+
+def _check_schedule(context: RunContext, terms: Terms) -> None:
+    """Refuses a round that the plan does not have, or with less noise than the plan gives it.
+
+    Prices of several releases add up as the ledger says only if their noise was fixed beforehand. A server that chose
+    it from what it had seen could do better than that; where the mechanism itself does so, a filter admits releases.
+    """
+    rounds, mechanism = context.recipe.run.rounds, context.mechanism
+    if terms.round_ > rounds:
+        raise NodeRefused(
+            f"the plan has {rounds} rounds and round {terms.round_} was announced: this node has finished"
+        )
+    if mechanism.adaptive or terms.round_ < 1:
+        return
+    planned = mechanism.adapter.planned(terms.round_).noise_multiplier
+    if not terms.knobs.noise_multiplier >= planned * (1 - 1e-9):
+        raise NodeRefused(
+            f"round {terms.round_} has a noise multiplier of {terms.knobs.noise_multiplier:g} and the plan fixes "
+            f"{planned:g}: this node takes part with what was planned"
         )
 
 
@@ -100,7 +122,7 @@ def check_budget(folder: NodeFolder, context: RunContext, prices: Prices) -> tup
         raise NodeRefused("the release promises nothing to anybody: this node takes no part without a guarantee")
     budget, accountant = folder.budget, folder.policy.budget.accountant
     filters = filters_for(context.mechanism, budget.epsilon, budget.delta)
-    with folder.ledger() as ledger:
+    with folder.ledger(write=False) as ledger:
         allowed = ledger.affordable(charges, budget, accountant, bounded, filters).allowed
     if not allowed.all():
         raise NodeRefused(

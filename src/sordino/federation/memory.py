@@ -24,7 +24,7 @@ from sordino.aggregate.secure.terms import SumTerms
 from sordino.client_state import ClientState
 from sordino.errors import ProtocolError
 from sordino.federation.messages import Parcel
-from sordino.files import PRIVATE, make_folder, opener, replace_file, sync_folder, writing
+from sordino.files import PRIVATE, make_folder, replace_file
 from sordino.messages import from_bytes, to_bytes
 from sordino.stages import Kept
 from sordino.terms import Terms
@@ -34,10 +34,9 @@ from sordino.terms import Terms
 class NodeMemory:
     """The files of one node's rounds.
 
-    **Formal guarantees**: `claim` succeeds once for each (run, round, attempt) and stage, whichever processes try, and
-    is on the disk before it returns. What a client's mechanism remembers is replaced whole, before the message that it
-    belongs to leaves.
-    **Edge cases**: noise that was kept for a round that never ended is erased when the next round begins.
+    **Formal guarantees**: under `alone`, `claim` succeeds once for each (run, round, attempt), on the disk before
+    it returns. What a client's mechanism remembers is replaced whole, before the message that it belongs to leaves.
+    **Edge cases**: what was kept for a round that never ended is erased when the next round begins (`unfinished`).
     """
 
     folder: Path
@@ -50,32 +49,45 @@ class NodeMemory:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def claim(self, request: Parcel) -> None:
-        """Writes down that this request is being answered.
+    def claim(self, request: Parcel, releases: int) -> None:
+        """Writes down that this request is being answered; a round is answered in so many attempts at most.
 
         Raises:
-            AnsweredAlready: it was before.
+            AnsweredAlready: it was before, or too many attempts of its round were.
         """
-        path = self.folder / f"{_occasion(request)}.answered"
-        with writing(path):
-            try:
-                with open(path, "xb", opener=opener(PRIVATE)) as file:
-                    file.write(request.stage.encode())
-                    file.flush()
-                    os.fsync(file.fileno())
-            except FileExistsError:
-                raise AnsweredAlready(
-                    f"attempt {request.attempt} of round {request.round_} of run {request.run} was answered already: "
-                    "one answer is all there is"
-                ) from None
-            sync_folder(self.folder)
+        path = self._path(request, "answered")
+        earlier = list(self.folder.glob(f"{_digest(request.run)}-{request.round_}-*.answered"))
+        if path in earlier or len(earlier) >= releases:
+            raise AnsweredAlready(
+                f"round {request.round_} of run {request.run} was answered already (attempt {request.attempt} of "
+                f"{releases} that the policy's secure.releases allows): one answer is all there is"
+            )
+        replace_file(path, request.stage.encode(), PRIVATE)
+
+    def rounds(self, run: str) -> list[int]:
+        """Returns the rounds of a run that were answered outside of a secure sum."""
+        return sorted({int(path.stem.split("-")[1]) for path in self.folder.glob(f"{_digest(run)}-*.answered")})
+
+    def told(self, request: Parcel) -> bytes | None:
+        """Returns what this node told before the first round, if it did: it says that again, and nothing else."""
+        path = self._opening(request)
+        return path.read_bytes() if path.exists() else None
+
+    def keep_told(self, request: Parcel, told: bytes) -> None:
+        """Keeps what this node tells before the first round."""
+        replace_file(self._opening(request), told, PRIVATE)
 
     def begin_sum(self, request: Parcel, sum_terms: SumTerms, terms: Terms) -> None:
-        """Keeps the terms of a secure sum (without the model), and forgets the noise of rounds that never ended."""
-        for left in self.folder.glob("*.kept"):
-            _erase(left)
+        """Keeps the terms of a secure sum, without the model."""
         replace_file(self._path(request, "sum"), sum_terms.pack(), PRIVATE)
         replace_file(self._path(request, "terms"), to_bytes(bare(terms)), PRIVATE)
+
+    def unfinished(self) -> Iterator[SumTerms]:
+        """Yields the terms of secure sums that never ended, and erases what was kept for them."""
+        for left in self.folder.glob("*.sum"):
+            yield SumTerms.parse(left.read_bytes())
+            for kind in (".kept", ".terms", ".sum"):
+                _erase(left.with_suffix(kind))
 
     def sum_terms(self, request: Parcel) -> SumTerms:
         """Returns the terms of the secure sum that this node joined."""
@@ -115,6 +127,9 @@ class NodeMemory:
         """Keeps what the mechanism will want to know next time; a state without width is nothing to keep."""
         if state.rows.shape[1]:
             replace_file(self._state(run), save({"rows": state.rows.detach().to(torch.float32).contiguous()}), PRIVATE)
+
+    def _opening(self, request: Parcel) -> Path:
+        return self.folder / f"{_digest(request.run)}.told"
 
     def _state(self, run: str) -> Path:
         return self.folder / f"{_digest(run)}.state"

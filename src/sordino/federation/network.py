@@ -26,6 +26,10 @@ _SOONEST, _LATEST = 0.02, 0.5
 """Seconds between two looks for answers: few at first, more when nobody is in a hurry."""
 
 
+_RETRY = 5.0
+"""Seconds after which a node is greeted again whose app failed."""
+
+
 @dataclass(frozen=True)
 class Deadlines:
     """How long the server waits, in seconds."""
@@ -42,6 +46,15 @@ class Deadlines:
     def of(self, stage: Stage) -> float:
         """Returns the deadline of a stage."""
         return self.train if stage in ("contribute", "mask", "tell") else self.stage
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """A question to a Flower node: which member are you, and would you take part?"""
+
+    node: int
+    nonce: int
+    since: float
 
 
 @dataclass(frozen=True)
@@ -75,19 +88,19 @@ class NodeNetwork:
     telling: Telling
     _at: dict[int, int] = field(default_factory=dict)
     """Member → Flower node, of those who are present."""
-    _greeted: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Greetings that are not answered yet: message → Flower node, nonce."""
-    _unwelcome: set[int] = field(default_factory=set)
-    """Flower nodes that refused, or are not members: not greeted again."""
+    _greeted: dict[str, Greeting] = field(default_factory=dict)
+    """Greetings that are not answered yet, by message."""
+    _later: dict[int, float] = field(default_factory=dict)
+    """Flower nodes that refused, failed or are strangers: when they are greeted again."""
     _silent: set[int] = field(default_factory=set)
-    """Flower nodes whose greeting was waited for once, in vain: nobody waits for it again."""
+    """Flower nodes that let a deadline pass: they are greeted, and nobody waits for that."""
 
     def present(self) -> BoolArray:
         """Returns who is there now, by number; greets nodes that are new or were silent."""
-        there = {int(node) for node in self.grid.get_node_ids()}
+        there, now = {int(node) for node in self.grid.get_node_ids()}, time.monotonic()
         self._at = {member: node for member, node in self._at.items() if node in there}
-        waiting = {node for node, _ in self._greeted.values()}
-        self._greet(sorted(there - set(self._at.values()) - waiting - self._unwelcome))
+        known = {*self._at.values(), *(greeting.node for greeting in self._greeted.values())}
+        self._greet([node for node in sorted(there - known) if now >= self._later.get(node, 0.0)])
         for reply in self._pull(list(self._greeted)):
             self._welcome(reply)
         mask = np.zeros(self.plan.population, bool)
@@ -95,22 +108,15 @@ class NodeNetwork:
         return mask
 
     def gathered(self, least: int) -> BoolArray:
-        """Waits until so many members are there, and gives the others a moment; returns who is.
+        """Waits until so many members are there, and for those that are just being greeted; returns who is there.
 
         Raises:
             FederationError: too few came in time.
         """
         end, pause = time.monotonic() + self.deadlines.gather, _SOONEST
-        enough: float | None = None
         while True:
-            mask = self.present()
-            now = time.monotonic()
-            if mask.sum() >= least:
-                enough = enough or now + min(self.deadlines.stage, self.deadlines.gather)
-            awaited = {node for node, _ in self._greeted.values()}
-            everybody = mask.sum() >= len(self.registry.active) or awaited <= self._silent
-            if enough is not None and (everybody or now > enough):
-                self._silent |= awaited
+            mask, now = self.present(), time.monotonic()
+            if mask.sum() >= least and not any(self._awaited(one, now) for one in self._greeted.values()):
                 return mask
             if now > end:
                 raise FederationError(
@@ -119,6 +125,9 @@ class NodeNetwork:
             self.telling.waiting(int(mask.sum()), least)
             time.sleep(pause)
             pause = min(_LATEST, pause * 1.5)
+
+    def _awaited(self, greeting: Greeting, now: float) -> bool:
+        return greeting.node not in self._silent and now < greeting.since + self.deadlines.stage
 
     def ask(self, stage: Stage, round_: int, attempt: int, parts: Mapping[int, Mapping[str, bytes]]) -> Answers:
         """Sends a request to each of these members, and collects answers until all are there or time is up."""
@@ -183,41 +192,45 @@ class NodeNetwork:
     def _greet(self, nodes: Iterable[int]) -> None:
         greetings = {}
         for node in nodes:
-            nonce = secrets.randbits(31)
-            parcel = Parcel("hello", self.plan.run, 0, nonce, 0, {"plan": self.plan.pack()}).sealed(self.operator)
-            greetings[node, nonce] = (node, parcel)
-        for message, greeted in self._push(greetings, "hello").items():
-            self._greeted[message] = greeted
+            greeting = Greeting(node, secrets.randbits(31), time.monotonic())
+            plan = {"plan": self.plan.pack()}
+            parcel = Parcel("hello", self.plan.run, 0, greeting.nonce, 0, plan).sealed(self.operator)
+            greetings[greeting] = (node, parcel)
+        self._greeted |= self._push(greetings, "hello")
 
     def _welcome(self, reply: Message) -> None:
         """Takes in the answer to a greeting: a member that is there, or a refusal that the operator should read."""
-        node, nonce = self._greeted.pop(reply.metadata.reply_to_message_id, (0, 0))
-        self._silent.discard(node)
+        greeting = self._greeted.pop(reply.metadata.reply_to_message_id, None)
+        if greeting is None:
+            return
+        node, wait = greeting.node, self.deadlines.stage
         if reply.has_error():
-            self.telling.member("error", -1, f"Flower node {node}: {reply.error.reason or reply.error.code}")
-            return
-        try:
-            answer = Parcel.parse(reply.content, request=False)
-            greeting = Parcel("hello", self.plan.run, 0, nonce, 0)
-            member = self._signed(answer, greeting, answer.node).node
-        except ProtocolError as error:
-            self._unwelcome.add(node)
-            self.telling.member("error", -1, f"Flower node {node}: {error}")
-            return
-        if answer.refused:
-            self._unwelcome.add(node)
-            self.telling.member("refused", -1, f"Flower node {node}: {answer.refused}")
-        elif answer.part("flower") != str(node).encode():
-            self._unwelcome.add(node)
-            self.telling.member(
-                "error", member, f"Flower node {node} passed on the greeting of another node: it is ignored"
-            )
-        elif self._at.get(member, node) != node:
-            self._unwelcome.add(node)
-            self.telling.member("error", member, f"Flower node {node} uses a key that is in use already: it is ignored")
+            member, why, wait = -1, str(reply.error.reason or reply.error.code), _RETRY
+        else:
+            member, why = self._greeting_of(reply, greeting)
+        if why:
+            self._later[node] = time.monotonic() + wait
+            self.telling.member("refused", member, f"Flower node {node}: {why}")
         else:
             self._at[member] = node
+            self._silent.discard(node)
             self.telling.member("present", member, "")
+
+    def _greeting_of(self, reply: Message, greeting: Greeting) -> tuple[int, str]:
+        """Returns which member answers a greeting, and why it is not let in (nothing if it is)."""
+        try:
+            answer = Parcel.parse(reply.content, request=False)
+            asked = Parcel("hello", self.plan.run, 0, greeting.nonce, 0)
+            member = self._signed(answer, asked, answer.node).node
+        except ProtocolError as error:
+            return -1, str(error)
+        if answer.refused:
+            return -1, answer.refused
+        if answer.part("flower") != str(greeting.node).encode():
+            return -1, "it passed on the greeting of another node, and is ignored"
+        if self._at.get(member, greeting.node) != greeting.node:
+            return -1, f"it uses the key of member {member}, which is in use already, and is ignored"
+        return member, ""
 
     def _push(self, parcels: Mapping[K, tuple[int, Parcel]], stage: Stage) -> dict[str, K]:
         """Sends parcels to Flower nodes; returns the key of each by the id of its message."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -85,8 +86,10 @@ class Node:
         return {"flower": str(flower_id).encode(), "name": self.folder.name.encode()}
 
     def _tell(self, request: Parcel) -> Parts:
-        """Makes the release that comes before the first round."""
+        """Makes the release that comes before the first round; asked again, it repeats that to the bit, for nothing."""
         context, _ = self._planned(request)
+        if (before := self._memory.told(request)) is not None:
+            return {"told": before}
         terms, opening = from_bytes(Terms, request.part("terms")), context.mechanism.opening
         check_terms(self.folder, context, terms)
         if opening is None or request.round_ != 0:
@@ -94,10 +97,10 @@ class Node:
         charges = check_budget(self.folder, context, opening.price())
         data = self.folder.data(context.recipe)
         check_data(context, data)
-        self._memory.claim(request)
-        told = opening.tell(data, Turn(terms, self.randomness))
+        told = save({"told": opening.tell(data, Turn(terms, self.randomness)).contiguous()})
         self._pay(request, charges)
-        return {"told": save({"told": told.contiguous()})}
+        self._memory.keep_told(request, told)
+        return {"told": told}
 
     def _contribute(self, request: Parcel) -> Parts:
         """Trains and returns its message, as the server or everybody may see it (central and local trust)."""
@@ -108,8 +111,9 @@ class Node:
                 "sum: this node takes no part"
             )
         turn, data = self._accepted(context, self._terms(request, context))
+        self._check_turns(request, context)
         charges = self._quote(request, context, turn.terms)
-        self._memory.claim(request)
+        self._memory.claim(request, self.folder.policy.secure.releases)
         sent = self._contribution(request, context, turn, data)
         self._memory.remember(request.run, sent.state)
         self._pay(request, charges)
@@ -122,6 +126,9 @@ class Node:
         self._quote(request, context, terms)
         agreed = sum_terms_of(context, plan, terms, request.attempt)
         client = SumClient(agreed, self.folder.number, *self._known(agreed))
+        for left in self._memory.unfinished():
+            with suppress(ProtocolError):  # what is over already has no secrets left
+                SumClient.resume(left, *self._known(left)).abandon()
         self._memory.begin_sum(request, agreed, terms)
         return {"sum": client.advertise()}
 
@@ -184,6 +191,16 @@ class Node:
             return ()
         return check_budget(self.folder, context, context.mechanism.perturber.price(terms.knobs, terms.round_))
 
+    def _check_turns(self, request: Parcel, context: RunContext) -> None:
+        """Refuses a round too soon after the last, where noise is correlated and the price needs them to be apart."""
+        apart = int(getattr(context.mechanism.perturber, "separation", 1))
+        near = [r for r in self._memory.rounds(request.run) if 0 < abs(r - request.round_) < apart]
+        if near:
+            raise NodeRefused(
+                f"this node was in round {near[-1]}, and {context.mechanism.name} asks a node once in {apart} rounds: "
+                f"it waits for its turn, which is not round {request.round_}"
+            )
+
     def _accepted(self, context: RunContext, terms: Terms) -> tuple[Turn, ClientData]:
         data = self.folder.data(context.recipe)
         check_data(context, data)
@@ -210,7 +227,7 @@ class Node:
     def _known(self, agreed: SumTerms) -> tuple[Identity, KeyRegistry, SumPolicy, FileKeeper]:
         """Returns what this node brings to a secure sum: its key, everybody's keys, its floors, and its disk."""
         folder = self.folder
-        policy = folder.policy.sum_policy(agreed.mechanism)
+        policy = replace(folder.policy.sum_policy(agreed.mechanism), federation=folder.policy.who.federation)
         return folder.identity, folder.registry.public_keys, policy, FileKeeper(folder.sums_dir)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -56,14 +57,16 @@ class NodeStatement:
     def text(self) -> str:
         """Returns the statement for people."""
         lines = [f"What {self.federation} cost {self.node}, by its own ledger ({self.time})", ""]
-        lines += [f"  {self.releases} messages left this node, in {len(self.runs)} runs; its budget is ε = "
-                  f"{self.budget_epsilon:g} at δ = {self.delta:g}"]  # fmt: skip
+        runs = "1 run" if len(self.runs) == 1 else f"{len(self.runs)} runs"
+        lines += [f"  {self.releases} messages left this node, in {runs}"]
+        lines += [f"  its budget is ε = {self.budget_epsilon:g} at δ = {self.delta:g}"]
         for one in self.promises:
             epsilon = "∞" if one["epsilon"] is None else f"{one['epsilon']:.4g}"
             lines.append(f"  {one['unit']} against the {one['observer']} ({one['adjacency']}): ε = {epsilon}")
             lines += [f"    {one[more]}" for more in ("reason", "note") if one[more]]
-        lines += ["", *(f"  - {sentence}" for sentence in self.rests_on), ""]
-        lines += [f"  registry version {self.registry_version}, ledger head {self.ledger_head[:16]}…",
+        for sentence in ("", *self.rests_on):
+            lines += textwrap.wrap(sentence, 100, initial_indent="  - ", subsequent_indent="    ") or [""]
+        lines += ["", f"  registry version {self.registry_version}, ledger head {self.ledger_head[:16]}…",
                   f"  signed with {self.signing_key}"]  # fmt: skip
         return "\n".join(lines) + "\n"
 

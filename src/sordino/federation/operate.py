@@ -6,6 +6,7 @@ and the ServerApp may each be killed at any moment: started again, the run goes 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -16,6 +17,7 @@ from sordino.errors import FederationError
 from sordino.federation.control import Control, control
 from sordino.federation.folder import FederationFolder
 from sordino.federation.processes import Started, answers, start_superlink
+from sordino.federation.settings import require_flower
 from sordino.federation.status import FederationStatus
 
 _LOOK = 0.5
@@ -45,6 +47,7 @@ class Operation:
         Raises:
             FederationError: the run stopped with a reason that somebody has to see to.
         """
+        require_flower()
         self.folder.status_file.unlink(missing_ok=True)
         with ExitStack() as ending:
             link: Started | None = None
@@ -109,6 +112,7 @@ class Operation:
 
     def _alive(self) -> bool:
         try:
-            return Path(f"/proc/{int(self._pid.read_text())}/stat").exists()
+            os.kill(int(self._pid.read_text()), 0)
         except (OSError, ValueError):
             return False
+        return True

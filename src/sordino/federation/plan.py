@@ -12,7 +12,6 @@ import tomli_w
 import torch
 
 from sordino._version import __version__
-from sordino.aggregate.secure.graph import Topology, choose
 from sordino.aggregate.secure.session import sum_terms
 from sordino.aggregate.secure.terms import SumMechanism, SumTerms
 from sordino.aggregate.secure_sum import SecureSum
@@ -116,7 +115,13 @@ def require_deployable(context: RunContext) -> RunContext:
         )
     if mechanism.trust == "distributed" and not isinstance(mechanism.aggregator, SecureSum):
         raise RecipeError(
-            "aggregate.kind is 'plain' under distributed trust, which shows the server single messages: leave it out"
+            "aggregate.kind is 'plain', or aggregate.shards above 1, under distributed trust: across machines there is "
+            "one secure sum a round, so leave both out"
+        )
+    if mechanism.preparation:
+        raise RecipeError(
+            "opening.feature_mean and opening.channel_moment are charged sums before the first round, which are not "
+            "played across machines: set them to 0"
         )
     return context
 
@@ -124,7 +129,7 @@ def require_deployable(context: RunContext) -> RunContext:
 def sum_terms_of(context: RunContext, plan: RunPlan, terms: Terms, attempt: int) -> SumTerms:
     """Returns the terms of a round's secure sum: server and nodes each compute them, from what the round announces."""
     summing = secure(context)
-    topology, bits = _topology(summing, len(terms.cohort)), summing.modulus_bits(terms)
+    topology, bits = summing.topology(len(terms.cohort)), summing.modulus_bits(terms)
     knobs = terms.knobs
     put_in = SumMechanism(
         knobs.clip_norm, summing.scale, knobs.noise_multiplier, topology.smallest_cohort, topology.corrupt, bits
@@ -149,7 +154,3 @@ def secure(context: RunContext) -> SecureSum:
     if not isinstance(summing, SecureSum):
         raise ProtocolError(f"{context.mechanism.name} has no secure sum: its messages go to the server one by one")
     return summing
-
-
-def _topology(summing: SecureSum, cohort: int) -> Topology:
-    return choose(cohort, dropout=summing.tolerance, corrupt=summing.corrupt)

@@ -1,7 +1,7 @@
 """Starts and ends the processes of a federation, and leaves none behind.
 
-What is started here gets a mark in its environment. Flower's programs start others, in sessions of their own, so ending
-one ends whatever bears its mark.
+What is started here is a session of its own and gets a mark in its environment. Flower's programs start others, some in
+further sessions, so ending one ends its session and whatever bears its mark (where /proc shows that: on Linux).
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Started:
 
     def kill(self) -> None:
         """Ends it and all that it started at once, as a power cut would."""
-        self.process.kill()
+        if self.alive:  # else its number may be another's by now
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         for pid in marked(self.mark):
             _signal(pid, signal.SIGKILL)

@@ -19,7 +19,7 @@ from typing import Any
 from sordino.errors import FederationError
 from sordino.federation.folder import VARIABLE, FederationFolder
 from sordino.federation.own_code import put_first, write_launchers
-from sordino.federation.settings import offline
+from sordino.federation.settings import offline, require_flower
 from sordino.federation.zygote import begin, load
 
 _NODES = "/v1/fleet"
@@ -56,6 +56,7 @@ def _allowed(scope: Scope) -> bool:
 def arguments(folder: FederationFolder, host: str = "0.0.0.0") -> list[str]:
     """Returns the command line of Flower's SuperLink."""
     port = str(folder.about["port"])
+    require_flower()
     for path in (folder.authority.certificate, folder.server_certificate, folder.server_key):
         if not path.is_file():
             raise FederationError(f"{path} is missing: restore it from the backup, or run `sordino federation renew`")

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from sordino.errors import FederationError
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.own_code import put_first, write_launchers
-from sordino.federation.settings import offline
+from sordino.federation.settings import offline, require_flower
 from sordino.federation.zygote import begin, load
 
 POLL_SECONDS = 0.5
@@ -30,6 +30,7 @@ def arguments(node: NodeFolder, port: int) -> list[str]:
         FederationError, NodeRefused: a key or certificate is missing, or the server is not one of the policy's.
     """
     server = node.server  # first, since it tells whether this is a node's folder at all
+    require_flower()
     node.policy.check_server(server)
     for path in (node.authority, node.transport_key):
         if not path.is_file():

@@ -63,9 +63,10 @@ class Telling:
         self._status.write(self._path)
 
     def event(self, sentence: str) -> None:
-        """Notes something that the operator should read."""
-        _LOG.warning(sentence)
-        self._status.events.append(sentence)
+        """Notes something that the operator should read; what was said before is not said again."""
+        if sentence not in self._status.events:
+            _LOG.warning(sentence)
+            self._status.events.append(sentence)
         self._status.write(self._path)
 
     def waiting(self, there: int, needed: int) -> None:

@@ -85,7 +85,9 @@ class LedgerAccountant:
         path = Path(ledger)
         self._config = config
         self._run = run or f"flower-{secrets.token_hex(6)}"
-        self._places = None if clients is None else {name: place for place, name in enumerate(clients)}
+        self._places: dict[str | int, int] | None = (
+            None if clients is None else {name: place for place, name in enumerate(clients)}
+        )
         everyone = config.population_size if clients is None else list(clients)
         self._ledger = Ledger.open(path, federation, everyone, create=not path.exists(), delta=config.target_delta)
         self._guarantee = Guarantee("client", "outsider", _ADJACENT[config.neighboring_relation])
@@ -216,9 +218,9 @@ class LedgerAccountant:
         population = self._config.population_size
         if clients is None:
             return np.arange(population)
-        places = self._places or {}
+        known: dict[str | int, int] = self._places or {place: place for place in range(population)}
         try:
-            return np.array([place if isinstance(place, int) else places[place] for place in clients], np.int64)
+            return np.array([known[client] for client in clients], np.int64)
         except KeyError as unknown:
             raise AccountingError(f"client {unknown} is unknown: name one of those that the accountant has") from None
 

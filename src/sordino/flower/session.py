@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,8 +41,14 @@ class OpenRound:
 
     asked: Asked
     reservation: int
-    nodes: tuple[int, ...]
+    places: Mapping[int, int]
+    """Whom to ask, by Flower's id, and each one's place."""
     terms: FlowerTerms
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """Whom to ask."""
+        return tuple(self.places)
 
     @property
     def payers(self) -> IntArray:
@@ -131,7 +137,7 @@ class PrivateSession:
         counted = self.settings.clipping == "adaptive"
         terms = FlowerTerms(asked.turn.round_, trust, knobs.clip_norm, knobs.noise_multiplier, counted)
         called = np.setdiff1d(asked.turn.cohort, asked.mute, assume_unique=True)
-        return OpenRound(asked, reservation, tuple(self._slots.nodes[place] for place in called), terms)
+        return OpenRound(asked, reservation, {self._slots.nodes[place]: int(place) for place in called}, terms)
 
     def release(self, opened: OpenRound, replies: Iterable[tuple[int, PrivateReply]]) -> Released | None:
         """Sums the replies, completes the noise and settles; None when too few came for anything to be released.
@@ -144,8 +150,8 @@ class PrivateSession:
         partial = mechanism.aggregator.start(asked.terms, mechanism.bounder.sensitivity(asked.turn.knobs))
         counted: set[int] = set()
         for node, reply in replies:
-            if node in opened.nodes and node not in counted and reply.round_ == opened.terms.round_:
-                message = self._message(asked, self._slots.nodes.index(node), reply)
+            if node in opened.places and node not in counted and reply.round_ == opened.terms.round_:
+                message = self._message(asked, opened.places[node], reply)
                 if message is not None:
                     partial = mechanism.aggregator.add(partial, message)
                     counted.add(node)

@@ -70,7 +70,8 @@ class FlowerSettings(BaseModel):
             first = error.errors()[0]
             field = ".".join(map(str, first["loc"])).replace("_", "-")
             where = f"{PREFIX}{field}: " if field else ""
-            raise RecipeError(f"{where}{first['msg']}: correct it in [tool.flwr.app.config.sordino]") from None
+            complaint = first["msg"].removeprefix("Value error, ")
+            raise RecipeError(f"{where}{complaint}: correct it in [tool.flwr.app.config.sordino]") from None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -39,19 +39,18 @@ class NodeSlots:
             )
         return self if len(everyone) == len(self.nodes) else replace(self, nodes=everyone)
 
+    def __len__(self) -> int:
+        return self.population if self.filled else len(self.nodes)
+
     @property
     def names(self) -> list[str]:
         """The clients' names in the ledger, by place."""
-        empty = range(len(self.nodes), self.population if self.filled else len(self.nodes))
+        empty = range(len(self.nodes), len(self))
         return [*(f"node {node}" for node in self.nodes), *(f"nobody yet, place {place}" for place in empty)]
 
     def present(self, nodes: Iterable[int]) -> BoolArray:
         """Returns which places are taken by nodes that are connected."""
         here = set(nodes)
-        present = np.zeros(len(self.names), bool)
+        present = np.zeros(len(self), bool)
         present[: len(self.nodes)] = [node in here for node in self.nodes]
         return present
-
-    def place(self, node: int) -> int | None:
-        """Returns a node's place, None for a stranger."""
-        return self.nodes.index(node) if node in self.nodes else None

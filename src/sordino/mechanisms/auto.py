@@ -44,7 +44,7 @@ def choice_for(options: Auto, facts: PublicFacts) -> Choice:
             facts.target.delta,
             facts.tolerance,
             options.separation,
-            contraction_of(options.unit, facts),
+            contraction_of(facts),
         )
     )
 

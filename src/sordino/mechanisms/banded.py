@@ -90,7 +90,7 @@ SPEC = MechanismSpec(
     "client",
     "central",
     "a trusted server's noise is taken back in later rounds, clients take turns",
-    audit=(AuditCase(settings=("mechanism.groups=2", "run.rounds=4")),),
+    audit=(AuditCase(),),
     variants=(
         Variant("independent", ("mechanism.bands=1",), "the same rota, fresh noise in every round"),
         Variant(

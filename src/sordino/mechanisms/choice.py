@@ -106,9 +106,9 @@ def _rest(known: Known) -> str:
 def _scheduled(known: Known, theta: float, left: float) -> Choice:
     settings = {"unit": known.unit, "trust": known.trust, "theta": theta}
     forgets = (
-        f"A round keeps {100 * (1 - known.contraction.decay * known.contraction.server_rate):.4g} % of the model "
-        f"(weight decay) and the server's momentum is {known.contraction.momentum:g}: the best geometric schedule has "
-        f"θ = {theta:.4f} and leaves {100 * math.sqrt(left):.0f} % of a constant schedule's noise in the final model."
+        f"A round keeps {100 * (1 - known.contraction.decay):.4g} % of the model (the server's weight decay) and the "
+        f"server's momentum is {known.contraction.momentum:g}: the best geometric schedule has θ = {theta:.4f} and "
+        f"leaves {100 * math.sqrt(left):.0f} % of a constant schedule's noise in the final model."
     )
     return Choice("geometric", settings, (_opening(known, "geometric"), forgets, _rest(known)))
 

@@ -85,9 +85,9 @@ class PublicFacts:
     classes: int = 0
     public: bool = False
     """Whether there are public records to measure accuracy on."""
-    server_learning_rate: float | None = None
-    """The server's step size, where the recipe sets one."""
     server_momentum: float = 0.0
+    server_weight_decay: float = 0.0
+    """Share of the model that the server takes away in a round."""
     least_records: int = 1
     """Records that a client is taken to hold at least."""
     most_in_all: int = 2**40

@@ -65,7 +65,7 @@ class GeometricNoise(Options):
     theta: float | None = Field(
         None,
         gt=0,
-        description="θ: ratio of noise variances from one round to the next (default: from how much the recipe's "
+        description="θ: ratio of noise variances from one round to the next (default: from how much the server's "
         "weight decay and momentum forget, which is 1 for neither; 1.05 as printed)",
     )
     refine: bool = Field(False, description="shorten the schedule when the loss on public data stops falling")
@@ -85,7 +85,7 @@ def compose(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
 def _certified(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
     record, theta = options.unit == "record", theta_of(options, facts)
     share = facts.mean_records if record else 1.0
-    highest = max(1.0, relative(options.theta, facts.rounds))
+    highest = max(1.0, relative(theta, facts.rounds))
     noise = noise_for(
         options.trust,
         options.unit,
@@ -157,20 +157,12 @@ def theta_of(options: GeometricNoise, facts: PublicFacts) -> float:
     """Returns θ: as set, or the one that suits how much the recipe forgets (certified), or the paper's (faithful)."""
     if options.theta is not None:
         return options.theta
-    return (
-        PRINTED_THETA if options.mode == "faithful" else best_theta(contraction_of(options.unit, facts), facts.rounds)
-    )
+    return PRINTED_THETA if options.mode == "faithful" else best_theta(contraction_of(facts), facts.rounds)
 
 
-def contraction_of(unit: Unit, facts: PublicFacts) -> Contraction:
-    """Returns what the recipe forgets in a round: weight decay of local steps (client unit), server momentum."""
-    train, record = facts.train, unit == "record"
-    rate = train.learning_rate / (1 - train.momentum if train.optimizer == "momentum" else 1.0)
-    batches = 1 if train.batch_size is None else math.ceil(facts.mean_records / train.batch_size)
-    steps = train.steps or (train.epochs or 1) * batches
-    regular = train.weight_decay if train.optimizer in ("sgd", "momentum") and not record else 0.0
-    decay = 1 - max(0.0, 1 - rate * regular) ** steps
-    return Contraction(decay, facts.server_learning_rate or (2.0 if record else 1.0), facts.server_momentum)
+def contraction_of(facts: PublicFacts) -> Contraction:
+    """Returns what the recipe forgets in a round: the server's weight decay and momentum."""
+    return Contraction(facts.server_weight_decay, facts.server_momentum)
 
 
 def _unproved(options: GeometricNoise, facts: PublicFacts) -> str | None:

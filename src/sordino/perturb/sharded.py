@@ -12,7 +12,7 @@ from sordino.mechanism import Perturber
 from sordino.perturb.integer_shares import IntegerShares
 from sordino.perturb.price import prices, realised
 from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sensitivity, Sent, Shielded, Summed
-from sordino.terms import Knobs, Shard, Sharding, Survivors, Terms, Turn
+from sordino.terms import CohortShard, Knobs, Sharding, Survivors, Terms, Turn
 from sordino.types import IntArray
 
 
@@ -97,7 +97,7 @@ class ShardedShares(Perturber):
         """Returns the bits with which the sum of a shard does not wrap."""
         return replace(self.inner, corrupt=corrupt).modulus_bits(terms)
 
-    def _part(self, shard: Shard) -> IntegerShares:
+    def _part(self, shard: CohortShard) -> IntegerShares:
         return replace(self.inner, corrupt=shard.corrupt)
 
 

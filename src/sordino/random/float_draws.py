@@ -136,9 +136,8 @@ def _uniform(words: Words) -> FloatArray:
 def _polar(uniform: FloatArray, angles: Words, stddev: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Returns the length R = stddev · √(−2 ln U), in U's place, 2R/(1 + t²), and t = tan πV, half the angle's."""
     length = np.log(uniform, out=uniform)
-    length *= -2.0
+    length *= -2.0 * stddev**2  # of which the root's error is the same as with stddev outside
     np.sqrt(length, out=length)
-    length *= stddev
     tangent = angles.view(np.int64).astype(np.float64)
     tangent *= math.pi * 2.0**-64
     np.tan(tangent, out=tangent)

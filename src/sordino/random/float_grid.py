@@ -162,11 +162,16 @@ class FloatGrid:
     def _factors(self, rows: NDArray[np.floating]) -> FloatArray:
         """Returns by what each row is multiplied before it is rounded."""
         norms = np.zeros(len(rows))
+        # squares of single precision neither overflow nor vanish in double precision
+        single = rows.dtype == np.float32 and abs(self.exponent) < 200
         for columns in _columns(self.width):
             with np.errstate(over="ignore", invalid="ignore"):
                 values = rows[:, columns].astype(np.float64)
-                values *= 1 / self.step
+                if not single:
+                    values *= 1 / self.step
                 norms += _power_sums(values, self.order)
+        if single:
+            norms *= self.step**-self.order
         if not np.isfinite(norms).all():
             raise DataError(
                 "a row has entries that are not finite, or too large to square: clip it before it is rounded"

@@ -275,15 +275,18 @@ def _public(path: Path) -> RunView:
         check_released(line, place, folder.public / "metrics.jsonl")
     document = _document(folder.certificate_file, path)
     entries = () if document is None else entries_of(document)
-    facts = {"run": "", "simulation": True} if document is None else {"run": document.run} | _stated(document)
+    facts = {"run": "", "simulation": True} if document is None else {"run": document.run} | _stated(document, path)
     recipe = Recipe.load(folder.public / "recipe.toml")
     return RunView(path, recipe, facts, tuple(rounds), entries, True, path.resolve().name)
 
 
-def _stated(document: CertificateDocument) -> dict[str, Any]:
+def _stated(document: CertificateDocument, path: Path) -> dict[str, Any]:
+    from sordino.account.certificate.audit_bound import audit_bound
     from sordino.account.certificate.text import about
 
-    return {"simulation": document.simulation, "stated": dict(about(document))}
+    bound = audit_bound(path)
+    audited = {} if bound is None else {"audit": bound.words()}
+    return {"simulation": document.simulation, "stated": dict(about(document)) | audited}
 
 
 def _require_rounds(path: Path, rounds: Sequence[Mapping[str, Any]]) -> None:

@@ -12,14 +12,15 @@ from torch import Tensor
 
 from sordino.client.side import ClientSide, Contribution
 from sordino.data.federation import Federation
+from sordino.errors import LedgerMoved
 from sordino.mechanism import Opening
 from sordino.runs.client_store import ClientStore
 from sordino.select.dropout import Dropout
-from sordino.server.side import Position, ServerSide
+from sordino.server.side import Asked, Position, ServerSide
 from sordino.stages import Revealed
 from sordino.stopwatch import Stopwatch
 from sordino.terms import Survivors, Turn
-from sordino.types import IntArray
+from sordino.types import BoolArray, IntArray
 
 _ENTRIES = 2**25
 """Matrix entries that are alive at once: larger cohorts are trained in chunks."""
@@ -67,6 +68,15 @@ class Played:
         }
 
 
+def _reserved(server: ServerSide, here: Position, present: BoolArray, asked: Asked) -> tuple[Asked, int]:
+    """Reserves a round; while other runs charge the same ledger, asks again who can pay."""
+    while True:
+        try:
+            return asked, server.reserve(asked)
+        except LedgerMoved:
+            asked = server.ask(here, present)
+
+
 def play(simulation: Simulation, here: Position) -> Played:
     """Plays one round: select → reserve → train → bound → shield → sum → release → settle → adapt.
 
@@ -81,7 +91,7 @@ def play(simulation: Simulation, here: Position) -> Played:
         present = simulation.dropout.joined(clients.randomness, here.round_ + 1, simulation.federation.population)
         asked = server.ask(here, present)
     with watch("reserve"):
-        reservation = server.reserve(asked)
+        asked, reservation = _reserved(server, here, present, asked)
 
     vanished = simulation.dropout.draw(clients.randomness, asked.terms)
     senders = np.setdiff1d(asked.terms.cohort, vanished.silent, assume_unique=True)

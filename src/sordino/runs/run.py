@@ -225,6 +225,11 @@ def opened(simulation: Simulation, context: RunContext) -> Position:
         charges = tuple(Charge(guarantee, event) for guarantee, event in mechanism.opening.price())
         everyone = np.arange(simulation.federation.population)
         eligible = charging.eligible(0, charges, np.ones(len(everyone), bool))
+        if not eligible.allowed.all():
+            raise BudgetExceeded(
+                f"{np.count_nonzero(~eligible.allowed)} clients cannot pay for the opening release, which everybody "
+                "takes part in: raise budget.epsilon, or leave them out of the federation"
+            )
         reservation = charging.reserve(0, everyone, charges, eligible)
         turn = Turn(Terms(0, context.weights, knobs), simulation.clients.randomness)
         told = simulation.tell(mechanism.opening, turn, everyone, _CHUNK)

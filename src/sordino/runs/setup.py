@@ -93,7 +93,7 @@ def _step(recipe: Recipe, mechanism: Mechanism, facts: PublicFacts) -> ServerSte
         path = chosen.path if chosen.path != "auto" else _usual_path(mechanism, facts)
         rate = step_of_path(path, rounds, mechanism.adapter.start().clip_norm)
     first = math.floor(rounds * (1 - chosen.average)) + 1 if chosen.average else None
-    return ServerStep(rate, chosen.momentum, first)
+    return ServerStep(rate, chosen.momentum, chosen.weight_decay, first)
 
 
 def _usual_path(mechanism: Mechanism, facts: PublicFacts) -> float:
@@ -181,8 +181,8 @@ def _facts(recipe: Recipe, federation: Federation, layout: Layout, training: Loc
         classes=federation.classes,
         public=federation.public_x is not None and len(federation.public_x) > 0,
         train=training,
-        server_learning_rate=recipe.server.learning_rate,
         server_momentum=recipe.server.momentum,
+        server_weight_decay=recipe.server.weight_decay,
     )
 
 

@@ -30,6 +30,8 @@ class Eligible:
 
     allowed: BoolArray
     excluded: IntArray
+    head: str | None = None
+    """The ledger's head when it was asked who can pay; None where no budget binds."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class Charging:
             BudgetExceeded: too few can; nothing may be broadcast.
         """
         allowed, barred = present.copy(), ~present
+        head = None if self.budget is None else self.ledger.head
         if self.budget is not None:
             # a printed mechanism is held to its claim: what really holds may be far dearer, and is certified as such
             bounded = [c.guarantee for c in charges if not isinstance(c.event, Unbounded)]
@@ -96,12 +99,16 @@ class Charging:
                 f"budget.epsilon = {self.epsilon:g} lets {allowed.sum()} clients pay for another release and "
                 f"{self.minimum} are needed: raise budget.epsilon, lower run.rounds or add noise"
             )
-        return Eligible(allowed, np.flatnonzero(barred))
+        return Eligible(allowed, np.flatnonzero(barred), head)
 
     def reserve(self, round_: int, cohort: IntArray, charges: Sequence[Charge], eligible: Eligible) -> int:
-        """Writes the cost of a release down, durably, before it happens."""
+        """Writes the cost of a release down, durably, before it happens.
+
+        Raises:
+            LedgerMoved: another run was charged since it was asked who can pay: ask again.
+        """
         return self.ledger.reserve(
-            self.run, round_, cohort, charges, eligible.excluded, self.repeatable, self.fingerprint
+            self.run, round_, cohort, charges, eligible.excluded, self.repeatable, self.fingerprint, eligible.head
         )
 
     def forfeit(self, round_: int) -> None:

@@ -34,7 +34,7 @@ def chance_of_early_end(ledger: Ledger, run: str, schedule: PlannedCharges, budg
     **Edge cases**: with no more clients than `minimum` a run does not even begin without one of them, which shows that
     it is there: 1 where its presence is to be hidden (`add_remove`).
     """
-    if len(ledger.members) <= minimum and any(_hides_presence(charge) for charges in schedule for charge in charges):
+    if _there(ledger, run) <= minimum and any(_hides_presence(charge) for charges in schedule for charge in charges):
         return 1.0
     amplified = [charge for charges in schedule for charge in charges if charge.payers == "eligible"]
     if not amplified:

@@ -14,7 +14,7 @@ ServerState = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class ServerStep:
-    """w ← w + learning_rate · m, with m ← momentum · m + mean; the model that is published may be an average.
+    """w ← (1 − weight_decay)·w + learning_rate·m, with m ← momentum·m + mean; what is published may be an average.
 
     **Formal guarantees**: a function of released values alone, so it costs nothing, whatever the settings.
     **Edge cases**: without `average_from` (or before that round) the model that is published is the last one.
@@ -23,6 +23,8 @@ class ServerStep:
 
     learning_rate: float = 1.0
     momentum: float = 0.0
+    weight_decay: float = 0.0
+    """Share of the model that a round takes away: no clip stands between, so that noise is forgotten at that rate."""
     average_from: int | None = None
     """The round from which on models are averaged into the one that is published; None publishes the last one."""
 
@@ -32,6 +34,7 @@ class ServerStep:
         if self.momentum:
             step = self.momentum * state.get("velocity", torch.zeros_like(step)) + step
             state = {**state, "velocity": step}
+        weights = weights * (1 - self.weight_decay) if self.weight_decay else weights
         weights = weights + self.learning_rate * step
         if self.average_from is not None and round_ >= self.average_from:
             total = state.get("models", torch.zeros_like(weights, dtype=torch.float64)) + weights

@@ -36,7 +36,7 @@ from sordino.runs.outcome import Outcome
 from sordino.runs.run import run
 from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
-from sordino.tune.grid import Grid, with_settings
+from sordino.tune.grid import SettingsGrid, with_settings
 
 SHAPE = 0.0
 """η: the logarithmic law, the cheapest that Papernot and Steinke recommend."""
@@ -65,7 +65,7 @@ class Charged:
     folder: Path
 
 
-def charged(recipe: Recipe, grid: Grid, trials: int, out: Path, watcher: TrialWatcher) -> Charged:
+def charged(recipe: Recipe, grid: SettingsGrid, trials: int, out: Path, watcher: TrialWatcher) -> Charged:
     """Searches the grid by about (central trust) or exactly so many trials, and releases the best one's model.
 
     Raises:
@@ -108,7 +108,7 @@ def charged(recipe: Recipe, grid: Grid, trials: int, out: Path, watcher: TrialWa
 
 
 def _played(
-    context: RunContext, grid: Grid, count: int, folder: Path, randomness: Randomness, watcher: TrialWatcher
+    context: RunContext, grid: SettingsGrid, count: int, folder: Path, randomness: Randomness, watcher: TrialWatcher
 ) -> list[tuple[Attempt, Outcome]]:
     """Plays so many independent trials on the same people, each with settings that it draws."""
     generator, points = randomness.generator("settings"), grid.points()
@@ -161,7 +161,7 @@ def _whole(guarantee: Guarantee, trial: DpEvent, trials: int, stop: float | None
     return Charge(guarantee, whole)
 
 
-def _calibrated(context: RunContext, grid: Grid, trials: int, stop: float | None) -> RunContext:
+def _calibrated(context: RunContext, grid: SettingsGrid, trials: int, stop: float | None) -> RunContext:
     """Returns the run with so much noise that the search as a whole keeps the budget.
 
     Raises:

@@ -20,13 +20,13 @@ _PRICED = ("mechanism.name", "mechanism.mode", "mechanism.noise_multiplier", "me
 
 
 @dataclass(frozen=True)
-class Grid:
+class SettingsGrid:
     """Values of settings by name (`section.field`), to be tried in every combination."""
 
     values: Mapping[str, tuple[str, ...]]
 
     @classmethod
-    def parse(cls, texts: Sequence[str] = DEFAULT) -> Grid:
+    def parse(cls, texts: Sequence[str] = DEFAULT) -> SettingsGrid:
         """Returns the grid of lines `section.field=a,b,c`.
 
         Raises:
@@ -48,9 +48,9 @@ class Grid:
             values[name] = found
         return cls(values)
 
-    def without(self, names: Collection[str]) -> Grid:
+    def without(self, names: Collection[str]) -> SettingsGrid:
         """Returns the grid without settings that somebody has fixed already."""
-        return Grid({name: values for name, values in self.values.items() if name not in names})
+        return SettingsGrid({name: values for name, values in self.values.items() if name not in names})
 
     def points(self) -> list[tuple[str, ...]]:
         """Returns every combination as settings `section.field=value`, in the order of the lists."""

@@ -13,7 +13,7 @@ import numpy as np
 from sordino.errors import RecipeError
 from sordino.recipe import Recipe
 from sordino.runs.folder import RunFolder
-from sordino.tune.grid import Grid, with_settings
+from sordino.tune.grid import SettingsGrid, with_settings
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Score:
         return found if math.isfinite(found) else -math.inf
 
 
-def candidates(recipe: Recipe, grid: Grid, seeds: Sequence[int], out: Path) -> list[Candidate]:
+def candidates(recipe: Recipe, grid: SettingsGrid, seeds: Sequence[int], out: Path) -> list[Candidate]:
     """Returns all that is to be played for one recipe (on stand-in data already)."""
     return [
         Candidate(settings, _seeded(with_settings(recipe, settings), seed), out / _name(settings) / f"seed-{seed}")

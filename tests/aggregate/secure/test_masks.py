@@ -9,7 +9,8 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 from sordino.aggregate.secure import masks as masks_module
-from sordino.aggregate.secure.keys import Agreement, derive
+from sordino.aggregate.secure.errors import ShareRejected
+from sordino.aggregate.secure.keys import Agreement, derive, seal, unseal
 from sordino.aggregate.secure.masks import add_masks, opposite, pair_mask, self_mask
 
 KINDS = [np.uint8, np.uint16, np.uint32, np.uint64]
@@ -84,3 +85,15 @@ def test_every_purpose_party_and_round_has_its_own_key():
     ]
     assert len(set(keys)) == len(keys)
     assert all(len(key) == 32 for key in keys)
+
+
+def test_a_key_that_was_moved_by_a_point_of_small_order_agrees_on_the_same_secret_and_shares_no_stream():
+    # adding the point (0, 0) of order 2 maps u to 1/u; clamped scalars are multiples of 8 and do not notice
+    prime, one, other = 2**255 - 19, Agreement(), Agreement()
+    moved = pow(int.from_bytes(other.public, "little"), -1, prime).to_bytes(32, "little")
+    assert moved != other.public and one.with_(moved) == one.with_(other.public)
+    agreed, story = one.with_(moved), bytes(32)
+    assert pair_mask(agreed, story, 1, 2)[0] != pair_mask(agreed, story, 1, 3)[0]
+    box = seal(agreed, story, 1, 2, b"secret")
+    with pytest.raises(ShareRejected):
+        unseal(agreed, story, 1, 3, box)

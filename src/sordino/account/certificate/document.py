@@ -40,7 +40,7 @@ class Statement:
     unprotected: tuple[str, ...]
     assumptions: tuple[str, ...]
     code_version: str
-    audit: str = "none is told: an audit plays with private records, so what it found stays in private/audit"
+    audit: str = "none before this was signed; what `sordino audit` finds without private records is in audit.json"
     deployment: tuple[str, ...] = ()
     """Across machines: who sees what, who the members are, and what ran."""
 

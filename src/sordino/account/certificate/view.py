@@ -9,7 +9,15 @@ from sordino.types import Observer
 
 Messages = Literal["each", "sums", "none"]
 
-PUBLIC_FILES = ("model.safetensors", "certificate.json", "metrics.jsonl", "recipe.toml", "heads.jsonl", "report.html")
+PUBLIC_FILES = (
+    "model.safetensors",
+    "certificate.json",
+    "metrics.jsonl",
+    "recipe.toml",
+    "heads.jsonl",
+    "report.html",
+    "audit.json",
+)
 """What lies in `public/`."""
 
 

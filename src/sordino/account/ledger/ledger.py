@@ -31,7 +31,7 @@ from sordino.account.ledger.recheck import recheck
 from sordino.account.ledger.settlement import refuse_dearer
 from sordino.account.ledger.spending import clash, spent_by_runs, spent_words
 from sordino.account.ledger.state import LedgerState, readable
-from sordino.errors import LedgerError, LedgerTampered
+from sordino.errors import LedgerError, LedgerMoved, LedgerTampered
 from sordino.events import Charge, ComposedDpEvent, DpEvent, Guarantee
 from sordino.types import BoolArray, FloatArray, IntArray
 
@@ -248,6 +248,7 @@ class Ledger:
         excluded: IntArray | None = None,
         repeatable: bool = False,
         fingerprint: str = "",
+        head: str | None = None,
     ) -> int:
         """Writes down a release before it happens, and returns its number once that is safe on disk.
 
@@ -261,13 +262,17 @@ class Ledger:
             repeatable: the release is a function of a seed. Reserving the same release again then returns the same
                 number and charges nothing, since seeing the same bits twice tells nothing new.
             fingerprint: names seed, data, recipe and software; releases with different fingerprints are different.
+            head: the ledger's head when it was asked who can pay for this.
 
         Raises:
+            LedgerMoved: the head is another one by now, so the answer may be another one, too: ask again.
             LedgerError: it could not be made durable; nothing may be released.
         """
         mark, paid = self._keyed(fingerprint), normal(charges)
         with self._chain.transaction():
             self.refresh()
+            if head is not None and self.head != head:
+                raise LedgerMoved("another run was charged to this ledger just now: nothing is released; run again")
             entry = LedgerEntry(
                 seq=-1,
                 run=run,
