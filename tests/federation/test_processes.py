@@ -136,7 +136,6 @@ def test_a_superlink_is_restarted_a_node_cut_off_and_a_disk_full_and_nothing_is_
         assert "aborted" not in lines[3]
         paid = [line for line in lines if "aborted" not in line]
         assert here.charged("n0") >= len(paid) >= 2
-        assert here.charged("n3") >= 2, "the node that was cut off takes part again"
         # the node that cannot write says so, and neither pays nor is counted
         told = [event for event in status.events if "disk" in event or "cannot be written" in event]
         assert told and here.charged("n5") == 0
