@@ -31,7 +31,7 @@ def test_the_sum_and_the_clipped_are_the_same(settings, make_turn):
     together = Presummed().bound(SummedSteps().train(trainer, turn, data), turn)
     assert 0 < apart.clipped.sum() < 12
     assert torch.equal(apart.clipped, together.clipped)
-    assert torch.allclose(apart.rows.sum(0), together.rows[0], atol=1e-5)
+    assert torch.allclose(apart.rows.sum(0, dtype=torch.float64), together.rows[0], atol=1e-5)
     assert together.weights.tolist() == [1.0] * 12
 
 
