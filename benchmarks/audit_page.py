@@ -4,7 +4,9 @@ python benchmarks/audit_page.py table ALL.json        # of `sordino audit --all 
 python benchmarks/audit_page.py nightly NIGHTLY.json  # of benchmarks/audit_nightly.py --json
 python benchmarks/audit_page.py epsilons              # plain Gaussian releases, ε = 0.5 … 8
 python benchmarks/audit_page.py roc                   # LiRA without noise, with printed and with certified noise
+python benchmarks/audit_page.py games ALL.json        # of the same: the games about what surrounds a release
 python benchmarks/audit_page.py farm                  # the bug farm: which audit finds what, and false alarms
+python benchmarks/audit_page.py plants                # the review's findings, planted: which game finds what
 """
 
 from __future__ import annotations
@@ -81,6 +83,7 @@ def table(found: list[dict[str, Any]]) -> Iterator[str]:
     """Yields the table of `--all`."""
     names = (" claimed ε", " certified ε", " at least (95 %)", " Gaussian fit", "verdict", " trials", " s")
     yield from head("mechanism", "mode", "settings", "unit, observer, adjacency", *names)
+    found = [one for one in found if not one["game"]]
     for one in found:
         settings = " ".join(f"`{setting.split('.', 1)[1]}`" for setting in one["settings"]) or "–"
         promise = f"{one['unit']}, {one['observer']}, {one['adjacency']}"
@@ -92,6 +95,18 @@ def table(found: list[dict[str, Any]]) -> Iterator[str]:
             f"{one['seconds']:.0f}",
         )  # fmt: skip
     static.save(_beside("all", "Every audit of sordino audit --all", found), PICTURES, ("svg",))
+
+
+def games(found: list[dict[str, Any]]) -> Iterator[str]:
+    """Yields the table of the games."""
+    yield from head(
+        "game", "observer, adjacency", "attack", " certified ε", " at least (95 %)", "verdict", " trials", " s"
+    )
+    for one in found:
+        if one["game"]:
+            numbers = number(one["certified"], "∞"), f"{one['lower_bound']:.3f}", one["verdict"], f"{one['trials']:,}"
+            promise = f"{one['observer']}, {one['adjacency']}"
+            yield row(one["game"], promise, one["attack"], *numbers, f"{one['seconds']:.1f}")
 
 
 def nightly(found: list[dict[str, Any]]) -> Iterator[str]:
@@ -204,14 +219,37 @@ def farm() -> Iterator[str]:
     yield f"\n{alarms} false alarms in {count} audits and {len(LAWS)} laws on clean code ({seconds:.0f} s)."
 
 
+def plants() -> Iterator[str]:
+    """Yields the findings of the review, planted one at a time, and what the game for each found."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    import pytest
+
+    from bugfarm.plants import PLANTS
+    from sordino.audit import forgetting
+    from sordino.audit.games import GAMES
+
+    scene = stage("fed_ldp", settings=forgetting.SETTINGS[1:])
+    attained = audit(scene, guarantees(scene)[0], forgetting.TRIALS, 1)
+    yield from head("finding", "planted bug", "game", " certified ε", " at least (95 %)", "verdict")
+    for plant in PLANTS:
+        with pytest.MonkeyPatch.context() as patch:
+            plant.plant(patch)
+            if plant.forgery:
+                found = forgetting.judged(attained, plant.forgery, forgetting.FORGERIES[plant.forgery])
+            else:
+                (found,) = GAMES[plant.game].play(1)
+        numbers = number(found.certified, "∞"), f"{found.lower_bound:.3f}", found.verdict
+        yield row(plant.finding, plant.story, plant.game, *numbers)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["table", "nightly", "epsilons", "roc", "remembers", "farm"])
+    parser.add_argument("part", choices=["table", "games", "nightly", "epsilons", "roc", "remembers", "farm", "plants"])
     parser.add_argument("file", type=Path, nargs="?")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    told = {"table": table, "nightly": nightly}
-    plain = {"epsilons": epsilons, "roc": roc, "remembers": remembers, "farm": farm}
+    told = {"table": table, "games": games, "nightly": nightly}
+    plain = {"epsilons": epsilons, "roc": roc, "remembers": remembers, "farm": farm, "plants": plants}
     part = arguments.part
     for line in told[part](json.loads(arguments.file.read_text())) if part in told else plain[part]():
         print(line, flush=True)

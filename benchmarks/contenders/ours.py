@@ -36,5 +36,5 @@ class Contender:
         lent = Borrowed(cohort, np.arange(len(cohort) + 1) * each, records, x, y)
         total, _ = self.trainer.clipped_sum(self.w, lent, CLIP_NORM, self.randomness, self.round)
         drawn = self.randomness.normals("noise", self.round, np.array([SERVER]), len(self.w))[0]
-        self.w = self.w + (total + drawn * (noise * CLIP_NORM)) / len(cohort)
+        self.w = self.w + ((total + drawn * (noise * CLIP_NORM)) / len(cohort)).to(self.w.dtype)
         return time.perf_counter() - began

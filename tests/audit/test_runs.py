@@ -13,7 +13,7 @@ import torch
 from click.testing import Result
 from typer.testing import CliRunner
 
-from sordino.audit import cases
+from sordino.audit import cases, games
 from sordino.audit.canaries import client_canaries, record_canaries
 from sordino.audit.endtoend import Effort, RunAudit, _fitting, audit_run
 from sordino.audit.inversion import invert, picture, summary
@@ -178,12 +178,28 @@ def test_the_command_prints_one_object() -> None:
 
 def test_all_cases_make_one_list_or_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
     two = [cases.Case("fed_ldp", AuditCase()), cases.Case("fed_cad", AuditCase("faithful"))]
+    game = games.AuditGame("empty-rounds", "?", lambda seed, told: two[0].audits(2000, seed))
     monkeypatch.setattr(cases, "cases", lambda: two)
+    monkeypatch.setattr(games, "GAMES", {game.name: game})
     found = json.loads(invoke("--all", "--trials", "2000", "--json").stdout)
-    assert [(one["mechanism"], one["mode"]) for one in found] == [("fed_ldp", "certified"), ("fed_cad", "faithful")]
+    modes = [("fed_ldp", "certified"), ("fed_cad", "faithful"), ("fed_ldp", "certified")]
+    assert [(one["mechanism"], one["mode"]) for one in found] == modes
+    assert [one["game"] for one in found] == ["", "", "empty-rounds"]
     told = invoke("--all", "--mode", "certified", "--trials", "2000").stdout
     assert "fed_ldp" in told
     assert "fed_cad" not in told
+    assert "empty-rounds" in told
+
+
+def test_a_game_is_played_by_name_and_all_of_them_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = invoke("games").stdout
+    assert all(name in told for name in games.GAMES)
+    assert set(json.loads(invoke("games", "--json").stdout)) == set(games.GAMES)
+    case = cases.Case("fed_ldp", AuditCase())
+    quick = games.AuditGame("empty-rounds", "?", lambda seed, told: case.audits(2000, seed))
+    monkeypatch.setattr(games, "GAMES", {quick.name: quick})
+    found = json.loads(invoke("empty-rounds", "--json").stdout)
+    assert (found["game"], found["verdict"], len(found["findings"])) == ("empty-rounds", "consistent", 1)
 
 
 def _unfinished(folder: Path) -> str:

@@ -1,6 +1,7 @@
 """The command line: one JSON object on stdout, one sentence and exit code 2 for bad input, nothing half-written."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -78,8 +79,8 @@ def test_lists(arguments, says, tmp_path):
 def test_names_are_whole_on_a_narrow_terminal(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     listed = sordino("mechanisms", cwd=tmp_path).stdout
-    for word in ("dp_fedavg_adaptive certified", "distributed_gaussian certified", "claimed-only"):
-        assert word in " ".join(listed.split())
+    for word in (r"dp_fedavg_adaptive +certified", r"component_adaptive +certified", "claimed-only"):
+        assert re.search(word, listed)
     assert "…" not in listed
 
 

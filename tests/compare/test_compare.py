@@ -144,7 +144,8 @@ def test_budget_and_first_seed_are_those_of_the_recipe(tmp_path: Path) -> None:
     app = typer.Typer()
     app.command()(compare)
     settings = [f"--set={one}" for one in ("budget.epsilon=5", "run.seed=9", "run.rounds=1", "partition.clients=30")]
-    arguments = ["fed_ldp", *settings, "--seeds", "2", "--jobs", "1", "--json", "--no-images", "--out", str(tmp_path)]
+    alone = ["--no-rivals", "--no-tune", "--seeds", "2", "--jobs", "1"]
+    arguments = ["fed_ldp", *settings, *alone, "--json", "--no-images", "--out", str(tmp_path)]
     told = json.loads(CliRunner().invoke(app, arguments, catch_exceptions=False).stdout)
     ((row,),) = [panel["rows"] for panel in told["panels"]]
     assert (row["budget_epsilon"], set(row["scores"])) == (5.0, {"9", "10"})

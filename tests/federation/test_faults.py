@@ -211,10 +211,10 @@ def test_a_full_disk_on_a_node_is_a_sentence_and_costs_the_others_nothing(
     here = village(tmp_path, *simulated(*SMALL, "mechanism.name=fed_ldp", "run.rounds=1"))
     claim = NodeMemory.claim
 
-    def full(memory: NodeMemory, request: object) -> None:
+    def full(memory: NodeMemory, *asked: object) -> None:
         if "node-5" in str(memory.folder):
             raise OSError(errno.ENOSPC, "No space left on device")
-        claim(memory, request)  # type: ignore[arg-type]
+        claim(memory, *asked)  # type: ignore[arg-type]
 
     monkeypatch.setattr(NodeMemory, "claim", full)
     here.deployment().play()

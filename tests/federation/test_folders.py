@@ -217,3 +217,11 @@ def test_a_node_reads_its_own_records_and_no_more_than_its_policy_allows(operato
     node.policy_file.write_text(node.policy.model_copy(update={"data": few}).to_toml())
     with pytest.raises(NodeRefused, match="most_records"):
         NodeFolder(node.path).records()
+
+
+def test_the_templates_of_a_new_federation_are_valid(operator: FederationFolder) -> None:
+    folder = operator.path / "templates"
+    assert Policy.load(folder / "policy.toml").who.operator == operator.operator.public.hex()
+    recipe = Recipe.load(folder / "recipe.toml")
+    assert recipe.public.shape == (10,) and recipe.mechanism.name == "dp_sgd"
+    assert "label" in (folder / "records.csv").read_text()

@@ -55,7 +55,11 @@ def test_a_dpfl_asks_those_whose_labels_are_like_everybodys(played: Player) -> N
 
 @pytest.mark.parametrize(
     ("name", "settings"),
-    [("a_dpfl", FALLING), ("geometric", EVERYONE), ("geometric", (*EVERYONE, "mechanism.mode=faithful"))],
+    [
+        ("a_dpfl", FALLING),
+        ("geometric", (*EVERYONE, "mechanism.theta=1.05")),
+        ("geometric", (*EVERYONE, "mechanism.mode=faithful")),
+    ],
 )
 def test_noise_is_drawn_with_the_multiplier_that_each_round_was_played_with(
     played: Player, name: str, settings: tuple[str, ...]

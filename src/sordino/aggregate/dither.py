@@ -15,6 +15,11 @@ from sordino.types import Adjacency, FloatArray, IntArray
 _SLACK = math.sqrt(2 * 150 * math.log(10))
 """√(2 ln(1/β)) for β = 10⁻¹⁵⁰, the chance with which the sensitivity may be larger than stated."""
 
+_LARGEST = 2.0**32
+"""Scaled entries that are refused: below it, two roundings of doubles are off by less than `_OFF` together."""
+
+_OFF = 2.0**-19
+
 
 def _rest(width: int) -> float:
     """Returns what d roundings add to the squared norm, and the slack on that."""
@@ -27,8 +32,10 @@ class Dither:
 
     **Formal guarantees**: let x and x + Δ be a client's row without and with a record, ‖Δ‖₂ ≤ clip_norm, and U the
     dither, uniform and independent in every entry: both are rounded to ⌊γx + U⌋ and ⌊γ(x + Δ) + U⌋ with γ = scale.
-    Write D for the difference and L for γ·clip_norm. Two bounds on ‖D‖₂ hold, and the smaller one is used.
-    (1) Entries differ by less than γ|Δ_j| + 1, so ‖D‖₂ ≤ L + √d, always.
+    Write D for the difference and L for γ·clip_norm + √d·2⁻¹⁹; the second part is for the doubles: scaling and adding U
+    round entries below 2^32 by less than 2⁻²⁰ in all, for both rows together by less than 2⁻¹⁹. Two bounds on ‖D‖₂
+    hold, and the smaller one is used.
+    (1) Entries differ by less than γ|Δ_j| + 2⁻¹⁹ + 1, so ‖D‖₂ ≤ L + √d, always.
     (2) D_j is ⌊γΔ_j⌋ or one more and has mean γΔ_j, since ⌊y + U⌋ has mean y; entries of U are independent, so D is
     γΔ rounded at random, entry by entry. For such a vector ‖D‖₂² ≤ L² + d/4 + √(2 ln(1/β))·(L + √d/2), except with
     probability β over U (the bound that `Grid` conditions on). β is 10⁻¹⁵⁰, as for the shifts that are forgotten
@@ -37,7 +44,7 @@ class Dither:
     it to the observer as well can only help him: the sensitivities hold for the release (quasi-convexity of the
     divergences). Rows themselves may be of any norm. That one record moves a row of floats, as it was computed, by at
     most clip_norm is `train/gradients.py`'s promise, which leaves a margin for how sums are rounded.
-    **Edge cases**: rows that are not finite are refused.
+    **Edge cases**: rows that are not finite are refused, and scaled entries of 2^32 and more.
     **Reference**: Kairouz, Liu, Steinke (2021), "The Distributed Discrete Gaussian Mechanism", section 4.1,
     without conditioning.
     """
@@ -59,7 +66,8 @@ class Dither:
         """Returns what the release of a sum with Skellam noise of this variance (in integers) does to one record."""
         if adjacency == "replace":
             raise RecipeError("records come and go one at a time in a secure sum: use adjacency add_remove")
-        length, root = self.clip_norm * self.scale, math.sqrt(self.width)
+        root = math.sqrt(self.width)
+        length = self.clip_norm * self.scale + root * _OFF
         l2 = min(length + root, math.sqrt(length**2 + _SLACK * length + _rest(self.width)))
         return Skellam(variance, l2, min(root * l2, l2**2))
 
@@ -75,9 +83,10 @@ class Dither:
     def round_rows(self, rows: FloatArray, draw: UniformRows) -> IntArray:
         """Returns clients' rows in integers; `draw` makes the dither."""
         values = np.asarray(rows, np.float64) * self.scale
-        if values.shape[1:] != (self.width,) or not (np.abs(values) < 2.0**62).all():
+        if values.shape[1:] != (self.width,) or not (np.abs(values) < _LARGEST).all():
             raise DataError(
-                f"a row of shape {values.shape[1:]} must have {self.width} finite entries before it is rounded"
+                f"a row of shape {values.shape[1:]} must have {self.width} entries below {_LARGEST / self.scale:.3g} "
+                "before it is rounded: raise aggregate.rounding, or hold fewer records at a client"
             )
         return np.floor(values + draw(np.arange(len(values)), 0)).astype(np.int64)
 

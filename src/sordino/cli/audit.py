@@ -104,7 +104,8 @@ def _all(mode: str | None, trials: int | None, seed: int, js: bool) -> None:
 
     cases = [case for case in every_case() if mode in (None, case.mode)]
     games = [] if mode == "faithful" else list(GAMES.values())
-    found, total = list[Finding](), len(cases) + len(games)
+    found: list[Finding] = []
+    total = len(cases) + len(games)
     with Bar(js, "audits") as progress:
         for done, case in enumerate(cases):
             words = f"{case.mechanism}, {case.mode}"

@@ -35,7 +35,7 @@ def init(
     made = FederationFolder(folder)
     made.make(name, tuple(host), port, days)
     print(f"made {folder}: {name} at {made.address}")
-    print(f"  send to each member  {folder / 'join.json'}")
+    print(f"  send to each member  {folder / 'join.json'}  (and perhaps {folder / 'templates' / 'policy.toml'})")
     print(f"  tell them by telephone the operator's key: {made.operator.public.hex()}")
     print(f"  enrol who answers:   sordino federation enrol {folder} application.json")
     print(f"  then send all        {made.registry_file}")

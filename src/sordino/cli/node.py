@@ -23,6 +23,7 @@ def init(
     folder: _Folder,
     join: Annotated[Path, typer.Option(help="join.json, as the operator sent it")],
     name: Annotated[str, typer.Option(help="the node's name in the federation: letters, digits, dots, dashes")],
+    policy: Annotated[Path | None, typer.Option(help="policy to start from (default: a cautious one)")] = None,
 ) -> None:
     """Make a node: keys, an empty ledger of its own, and a policy to edit; print what to send to the operator."""
     from sordino.errors import FederationError
@@ -36,7 +37,8 @@ def init(
     except (OSError, ValueError, KeyError, TypeError):
         raise FederationError(f"--join {join} is not a federation's join.json: get it from the operator") from None
     made = NodeFolder(folder)
-    made.make(name, server, Policy(who=who), authority)
+    chosen = Policy(who=who) if policy is None else Policy.load(policy).model_copy(update={"who": who})
+    made.make(name, server, chosen, authority)
     application = made.path / "application.json"
     application.write_text(json.dumps(made.application(), indent=2) + "\n")
     print(f"made {folder} for {name} of {who.federation}")

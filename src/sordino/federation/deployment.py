@@ -16,7 +16,7 @@ import torch
 from flwr.serverapp import Grid
 from safetensors.torch import load
 
-from sordino.errors import BudgetExceeded, FederationError, ProtocolError, RecipeError
+from sordino.errors import BudgetExceeded, FederationError, ProtocolError, RecipeError, SordinoError
 from sordino.events import Charge
 from sordino.federation.collect import NothingLeft, collect
 from sordino.federation.folder import FederationFolder
@@ -95,7 +95,8 @@ class Deployment:
                     self._finish(charging, last, registry)
                     telling.ended("stopped", last.why)
             except BaseException as error:
-                telling.ended("failed", str(error))
+                # what sordino says itself somebody has to see to; anything else is a reason to start again
+                telling.ended("failed" if isinstance(error, SordinoError) else "interrupted", str(error))
                 raise
         return last
 

@@ -3,6 +3,7 @@
     federation.toml        name, and where nodes find the server
     registry.json          the members, signed by the operator          (send it to every node)
     join.json              what a new node needs                        (send it to whoever wants to join)
+    templates/             a recipe, a policy and a file of records to start from
     recipe.toml            what is trained
     test.npz               public records to measure the model on, if there are any
     ca/        (0700)      the certificate authority, the server's TLS key and certificate
@@ -36,8 +37,10 @@ from sordino.aggregate.secure.keys import Identity
 from sordino.errors import FederationError
 from sordino.federation import keys
 from sordino.federation.app_template import write_app
+from sordino.federation.policy import WhoPolicy
 from sordino.federation.preparation import prepared
 from sordino.federation.registry import Member, MemberRegistry
+from sordino.federation.templates import write_templates
 from sordino.files import PRIVATE, PUBLIC, make_folder, replace_file
 from sordino.recipe import Recipe
 
@@ -187,6 +190,9 @@ class FederationFolder:
         )
         replace_file(self.registry_file, empty.sign(operator).to_json().encode(), PUBLIC)
         replace_file(self.path / "join.json", self._invitation(name, hosts[0], port, operator).encode(), PUBLIC)
+        server = f"{hosts[0]}:{port}"
+        who = WhoPolicy(federation=name, operator=operator.public.hex(), servers=(server,))
+        write_templates(self.path / "templates", who)
         about = {"name": name, "hosts": list(hosts), "port": port}
         replace_file(self.path / "federation.toml", tomli_w.dumps(about).encode(), PUBLIC)
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 from flwr.app import Message
 from flwr.serverapp import Grid
+from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 
 from sordino.aggregate.secure.keys import Identity
 from sordino.errors import FederationError, ProtocolError
@@ -139,14 +140,14 @@ class NodeNetwork:
         }
         self.telling.stage(stage, round_, parts, self.deadlines.of(stage))
         sent = self._push({member: (self._at[member], request) for member, request in requests.items()}, stage)
-        replies, refused, waiting = dict[int, Parcel](), dict[int, str](), dict(sent)
+        replies, refused, failed, waiting = dict[int, Parcel](), dict[int, str](), dict[int, str](), dict(sent)
         end, pause = time.monotonic() + self.deadlines.of(stage), _SOONEST
         while waiting:
             came = self._pull(list(waiting))
             for reply in came:
                 member = waiting.pop(reply.metadata.reply_to_message_id, None)
                 if member is not None:
-                    self._take(requests[member], reply, replies, refused)
+                    self._take(requests[member], reply, replies, refused, failed)
             if time.monotonic() > end or not waiting:
                 break
             pause = _SOONEST if came else min(_LATEST, pause * 1.5)
@@ -155,22 +156,30 @@ class NodeNetwork:
         for member in lost:
             if member in self._at:  # it is greeted again, and counts when it answers that; nobody waits
                 self._silent.add(self._at.pop(member))
-            self.telling.member("lost", member, f"no answer to {stage} in time")
+            state, why = ("error", failed[member]) if member in failed else ("lost", f"no answer to {stage} in time")
+            self.telling.member(state, member, why)
         for member, sentence in refused.items():
             self.telling.member("refused", member, sentence)
         for member in replies:
             self.telling.member("answered", member, "")
         return Answers(replies, refused, lost)
 
-    def _take(self, request: Parcel, reply: Message, replies: dict[int, Parcel], refused: dict[int, str]) -> None:
+    def _take(
+        self,
+        request: Parcel,
+        reply: Message,
+        replies: dict[int, Parcel],
+        refused: dict[int, str],
+        failed: dict[int, str],
+    ) -> None:
         member = request.node
         if reply.has_error():  # Flower's own: the node is gone, or its app failed
-            self.telling.member("error", member, reply.error.reason or f"Flower error {reply.error.code}")
+            failed[member] = reply.error.reason or f"Flower error {reply.error.code}"
             return
         try:
             answer = self._signed(Parcel.parse(reply.content, request=False), request, member)
         except ProtocolError as error:
-            self.telling.member("error", member, str(error))
+            failed[member] = str(error)
             return
         if answer.refused:
             refused[member] = answer.refused
@@ -238,7 +247,10 @@ class NodeNetwork:
             Message(parcel.pack(), node, f"query.{stage}", ttl=self.deadlines.lifetime)
             for node, parcel in parcels.values()
         ]
-        ids = list(self.grid.push_messages(messages)) if messages else []
+        try:
+            ids = list(self.grid.push_messages(messages)) if messages else []
+        except ObjectPushError:  # Flower's own, on a machine that is too busy; some of the messages may be on their way
+            raise ProtocolError("the SuperLink lost a message on its way in: the round is given up") from None
         return {told: key for told, key in zip(ids, parcels, strict=False) if told}
 
     def _pull(self, ids: list[str]) -> list[Message]:

@@ -93,6 +93,10 @@ class Operation:
                 return status
             if status is not None and status.state == "failed":
                 raise FederationError(status.events[-1] if status.events else "the run failed: see serverapp.log")
+            if status is not None and status.state == "interrupted":
+                self.tell("the ServerApp was interrupted")
+                self.folder.status_file.unlink(missing_ok=True)
+                return None
             if not self._alive() and (self._pid.exists() or time.monotonic() - began > _STARTUP):
                 self.tell("the ServerApp is gone")
                 return None

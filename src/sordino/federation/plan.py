@@ -113,7 +113,9 @@ def require_deployable(context: RunContext) -> RunContext:
         raise RecipeError(
             f"mechanism.mode is {mechanism.mode!r}, which proves nothing: across machines use mode = 'certified'"
         )
-    if mechanism.trust == "distributed" and not isinstance(mechanism.aggregator, SecureSum):
+    summing = mechanism.aggregator
+    one_sum = isinstance(summing, SecureSum) and summing.shards == 1
+    if mechanism.trust == "distributed" and not one_sum:
         raise RecipeError(
             "aggregate.kind is 'plain', or aggregate.shards above 1, under distributed trust: across machines there is "
             "one secure sum a round, so leave both out"

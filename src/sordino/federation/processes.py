@@ -105,7 +105,7 @@ def start(module: str, *arguments: str, log: Path, **environment: str) -> Starte
     return Started(process, mark, log)
 
 
-def start_superlink(folder: Path, host: str = "127.0.0.1", wait: float = 180.0) -> Started:
+def start_superlink(folder: Path, host: str = "127.0.0.1", wait: float = 600.0) -> Started:
     """Starts a federation's SuperLink on this machine, and returns once it answers.
 
     Raises:

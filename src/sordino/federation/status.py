@@ -41,7 +41,7 @@ class FederationStatus(BaseModel):
 
     federation: str
     run: str = ""
-    state: Literal["waiting", "running", "stopped", "failed"] = "waiting"
+    state: Literal["waiting", "running", "stopped", "failed", "interrupted"] = "waiting"
     round: int = 0
     rounds: int = 0
     stage: str = ""

@@ -83,7 +83,7 @@ class Telling:
         _LOG.info("round %d of %d is over", round_, self._status.rounds)
         self._status.write(self._path)
 
-    def ended(self, state: Literal["stopped", "failed"], why: str) -> None:
+    def ended(self, state: Literal["stopped", "failed", "interrupted"], why: str) -> None:
         """Notes the end."""
         self._status.state, self._status.stage, self._status.deadline = state, "", 0.0
         self.event(why) if why else self._status.write(self._path)

@@ -26,8 +26,14 @@ def statement_of(context: RunContext) -> Statement:
         mode=mechanism.mode,
         trust=mechanism.trust,
         views=views(mechanism),
-        sampling_assumed=_assumed(mechanism),
-        sampling_executed=_executed(mechanism, recipe, context.randomness.simulation),
+        sampling_assumed="; ".join(
+            filter(None, [_assumed(mechanism), _batches(mechanism, "known to its client alone")])
+        ),
+        sampling_executed="; ".join(
+            filter(
+                None, [_executed(mechanism, recipe, context.randomness.simulation), _batches(mechanism, "drawn afresh")]
+            )
+        ),
         denominator="a public constant, fixed beforehand; not the number of those who answered"
         if mechanism.mode == "certified"
         else "the paper's, which may depend on who answered",
@@ -41,6 +47,14 @@ def statement_of(context: RunContext) -> Statement:
         assumptions=tuple(_assumptions(context)),
         code_version=__version__,
     )
+
+
+def _batches(mechanism: Mechanism, how: str) -> str:
+    """Says how records enter a batch, where that amplifies."""
+    rate = float(getattr(mechanism.perturber, "sampling_rate", 1.0))
+    if rate >= 1 or mechanism.unit != "record" or mechanism.mode != "certified":
+        return ""
+    return f"of a client's records each is in a batch with probability {rate:g}, by a coin of its own, {how}"
 
 
 def _assumed(mechanism: Mechanism) -> str:

@@ -33,6 +33,8 @@ class SummedSteps:
     def train(self, trainer: Trainer, turn: Turn, data: ClientData) -> Update:
         limit = turn.knobs.clip_norm
         total, norms = trainer.clipped_sum(turn.weights, data, limit, turn.randomness, turn.round_)
+        if len(data.clients) == 1:
+            total = total.to(turn.weights.dtype)  # its own vector, and not a sum that others' rounding is in
         return Update(data.clients, total[None], data.sizes, client_clip=limit, norms=norms)
 
 

@@ -22,6 +22,9 @@ SINGLE_ERROR = 2.0**-23
 DOUBLE_ERROR = 2.0**-52
 """The same in double precision."""
 
+_BLOCK = 128
+"""Rows that are turned into doubles at once."""
+
 TINY = 2.0**-126
 """What a square below the smallest normal number may lose."""
 
@@ -78,5 +81,11 @@ class Single(Weighted, Protocol):
 
 def product(left: Tensor, right: Tensor, out: Tensor) -> None:
     """Writes products of matrices, added up in the precision that `out` has."""
-    same = out.dtype == left.dtype
-    torch.bmm(left if same else left.double(), right if same else right.double(), out=out)
+    if out.dtype == left.dtype:
+        torch.bmm(left, right, out=out)
+    elif left.shape[0] > 1 or right.shape[1] <= _BLOCK:
+        torch.bmm(left.double(), right.double(), out=out)
+    else:  # doubles of a few rows at a time stay in a core's own cache
+        out.zero_()
+        for some, others in zip(left[0].split(_BLOCK, 1), right[0].split(_BLOCK), strict=True):
+            out[0].addmm_(some.double(), others.double())
