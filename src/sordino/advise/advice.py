@@ -21,7 +21,7 @@ from sordino.types import Trust, Unit
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 100
 """Between these, rounds are chosen."""
 HOPELESS = 0.2
-"""Below this signal-to-noise ratio it is said that a run cannot work (measured: docs/advice.md)."""
+"""Below this ratio advice says that a run cannot work: a rule of thumb, drawn on one data set (docs/advice.md)."""
 CLIP_NORM = 0.5
 """What to begin with: the noise follows it, so that only its ratio to real updates counts."""
 GRADIENT_STEP, UPDATE_STEP = 4.0, 1.0
