@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo federation test mutants checker lint bench bench-ledger bench-secagg clean
+.PHONY: setup demo federation test faults mutants checker lint bench bench-ledger bench-secagg clean
 
 setup: $(VENV)/.installed
 
@@ -26,6 +26,9 @@ lint: setup
 
 test: setup lint
 	$(BIN)/pytest -n 2
+
+faults: setup
+	$(BIN)/pytest -m faults tests/federation
 
 mutants: setup
 	$(BIN)/python -m tests.mutants

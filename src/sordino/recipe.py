@@ -220,7 +220,8 @@ class SelectSection(Section):
         if self.kind == "fixed" and self.size is None:
             raise ValueError("size is missing: fixed selection needs select.size, e.g. 10")
         for name, kind in (("rate", "poisson"), ("size", "fixed")):
-            if getattr(self, name) is not None and self.kind != kind:
+            # whoever names another kind on top of a recipe means it, and need not take back what the recipe had
+            if getattr(self, name) is not None and self.kind != kind and "kind" not in self.model_fields_set:
                 raise ValueError(f"{name} has no effect where kind is '{self.kind}': set select.kind = '{kind}'")
         return self
 

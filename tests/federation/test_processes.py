@@ -65,6 +65,7 @@ def test_a_run_over_tls_survives_a_killed_node_a_killed_server_and_ends_with_a_c
         assert here.charged("n5") >= 1
 
 
+@pytest.mark.faults
 def test_a_node_is_killed_at_each_stage_of_the_secure_sum_and_each_round_works(tmp_path: Path) -> None:
     with real(tmp_path, count=9, rounds=5) as here:
         here.start(*here.members)
@@ -110,6 +111,7 @@ def test_strangers_and_wrong_certificates_are_kept_out(tmp_path: Path) -> None:
         assert "n2" not in link.online()
 
 
+@pytest.mark.faults
 def test_a_superlink_is_restarted_a_node_cut_off_and_a_disk_full_and_nothing_is_lost(tmp_path: Path) -> None:
     with real(tmp_path, count=6, rounds=4) as here:
         # nothing can be written below a file, whoever tries: root, too, as on a disk that is full
