@@ -14,7 +14,7 @@ import logging
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,59 +22,16 @@ import torch
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.clientapp.mod import fixedclipping_mod
-from flwr.common.serde import message_from_proto, message_to_proto
-from flwr.serverapp import Grid
 from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping, FedAvg, Strategy
-from flwr.supercore.task_identity import TaskIdentity
 from rich.console import Console
 from rich.table import Table
 from torch import nn
 
 from sordino import models
+from sordino.federation.grid import InProcessGrid
 from sordino.flower import PrivateStrategy, private_mod
 
-TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 7, 0, 1
 CONSOLE = Console(width=132)
-
-
-class CountingGrid(Grid):
-    """Plays one ClientApp for all nodes, and counts bytes."""
-
-    def __init__(self, app: ClientApp, nodes: int, run_config: dict[str, Any]) -> None:
-        self.app, self.nodes, self.run_config = app, nodes, run_config
-        self.up, self.down, self.count = 0, 0, 0
-
-    def get_node_ids(self) -> Iterable[int]:
-        return range(100, 100 + self.nodes)
-
-    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        return [self._carried(message) for message in messages]
-
-    def _carried(self, message: Message) -> Message:
-        self.count += 1
-        message.metadata.__dict__["_message_id"] = f"message-{self.count}"
-        asked = message_to_proto(message)
-        self.down += asked.ByteSize()
-        context = Context(7, message.metadata.dst_node_id, {}, RecordDict(), self.run_config)
-        reply = message_to_proto(self.app(message_from_proto(asked), context))
-        self.up += reply.ByteSize()
-        return message_from_proto(reply)
-
-    def set_run(self, run: Any) -> None:
-        raise NotImplementedError
-
-    @property
-    def run(self) -> Any:
-        raise NotImplementedError
-
-    def create_message(self, *args: Any, **kwargs: Any) -> Message:
-        raise NotImplementedError
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        raise NotImplementedError
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        raise NotImplementedError
 
 
 def network() -> nn.Module:
@@ -140,10 +97,13 @@ def played(way: str, nodes: int, rounds: int, records: int) -> tuple[float, floa
         }
         context = Context(7, 0, {}, RecordDict(), config)
         strategy, mods = make(context)
-        grid = CountingGrid(trained(mods, records), nodes, config)
+        app = trained(mods, records)
+        grid = InProcessGrid({100 + node: app for node in range(nodes)}, {}, run_config=config)
         wall, processor = time.perf_counter(), time.process_time()
         strategy.start(grid, ArrayRecord(network().state_dict()), num_rounds=rounds)
-        return time.perf_counter() - wall, time.process_time() - processor, grid.up, grid.down
+        seconds = time.perf_counter() - wall, time.process_time() - processor
+        _, down, up = (sum(counts) for counts in zip(*grid.traffic.values(), strict=True))
+        return *seconds, up, down
 
 
 def main() -> None:

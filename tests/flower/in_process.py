@@ -3,72 +3,40 @@
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.serverapp import Grid
-from flwr.supercore.task_identity import TaskIdentity
 
-TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 7, 0, 1
+from sordino.federation.grid import Fate, InProcessGrid
 
 Learn = Callable[[dict[str, np.ndarray], int], Mapping[str, Any]]
 """From the model's arrays and a node id to what the node's training makes of them."""
 
 
-class TinyGrid(Grid):
-    """Nodes by id, each with a ClientApp; messages are copied, as if they travelled. `lost` nodes answer nothing."""
+class TinyGrid(InProcessGrid):
+    """The grid, and what was sent and answered. `lost` nodes answer nothing; for `broken` ones Flower does."""
 
     def __init__(
         self, apps: Mapping[int, ClientApp], run_config: dict[str, Any], node_configs: Mapping[int, dict] | None = None
     ):
-        self.apps, self.run_config, self.node_configs = dict(apps), run_config, node_configs or {}
         self.lost: set[int] = set()
         self.broken: set[int] = set()
         self.sent: list[Message] = []
         self.replies: list[Message] = []
-        self._ids = itertools.count(1)
+        super().__init__(dict(apps), node_configs or {}, self._fate, run_config)
 
-    def get_node_ids(self) -> Iterable[int]:
-        return list(self.apps)
+    def _fate(self, node: int, kind: str) -> Fate:
+        return "deaf" if node in self.lost else "gone" if node in self.broken else "answer"
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        return [reply for message in messages for reply in self._carry(message)]
-
-    def _carry(self, message: Message) -> Iterable[Message]:
-        message.metadata.__dict__["_message_id"] = f"message {next(self._ids)}"
-        node = message.metadata.dst_node_id
-        message = copy.deepcopy(message)
-        self.sent.append(copy.deepcopy(message))
-        if node in self.lost:
-            return
-        if node in self.broken:
-            reply = Message(Error(3, "the node is gone"), reply_to=message)
-            reply.metadata.__dict__["_src_node_id"] = 1  # as the SuperLink does on behalf of a lost node
-        else:
-            context = Context(7, node, dict(self.node_configs.get(node, {})), RecordDict(), self.run_config)
-            reply = copy.deepcopy(self.apps[node](message, context))
-        self.replies.append(reply)
-        yield reply
-
-    def set_run(self, run: Any) -> None:
-        raise NotImplementedError
-
-    @property
-    def run(self) -> Any:
-        raise NotImplementedError
-
-    def create_message(self, *args: Any, **kwargs: Any) -> Message:
-        raise NotImplementedError
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        raise NotImplementedError
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        raise NotImplementedError
+        asked = list(messages)
+        self.sent += copy.deepcopy(asked)
+        answers = list(super().send_and_receive(asked))
+        self.replies += answers
+        return answers
 
 
 def record(arrays: Mapping[str, Any]) -> ArrayRecord:

@@ -24,6 +24,13 @@ def test_the_secure_sums_terms_are_those_that_run(corrupt):
     assert "128 bits" in words and "computed without cryptography" in words
 
 
+def test_what_withstands_a_lying_server_is_the_protocol_and_not_its_stand_in():
+    wanted = ("mechanism.name=dp_sgd", "aggregate.kind=secure")
+    apart, whole = (told(*wanted, f"aggregate.fidelity={one}").secure_sum for one in ("masked", "full"))
+    assert apart.index("a deployment plays it in full") < apart.index("withstands a server that lies")
+    assert "a deployment" not in whole and "the whole protocol was played" in whole
+
+
 def test_a_sparse_graph_tells_its_chance_of_failing():
     words = told("mechanism.name=dp_sgd", "aggregate.kind=secure", "partition.clients=1000", "aggregate.tolerance=0.1")
     assert "2^-40" in words.secure_sum and "holders of its shares" in words.secure_sum

@@ -88,7 +88,7 @@ class InProcessGrid(Grid):
         return told
 
     def _played(self, message: Message, node: int, kind: str) -> Message:
-        context = Context(0, node, dict(self.node_configs[node]), RecordDict(), dict(self.run_config))
+        context = Context(0, node, dict(self.node_configs.get(node, {})), RecordDict(), dict(self.run_config))
         wire = message_to_proto(message).SerializeToString()
         try:
             reply = self.apps[node](_copied(message), context)

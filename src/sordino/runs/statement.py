@@ -93,7 +93,10 @@ def _summed(mechanism: Mechanism, expected: float) -> str:
         "full": "the whole protocol was played",
     }[summing.fidelity]
     shards = int(getattr(summing, "shards", 1))
-    return "; ".join([f"secure sum ({played})", *_protocol(summing, expected, shards)])
+    terms = "; ".join(_protocol(summing, expected, shards))
+    if summing.fidelity == "full":
+        return f"secure sum ({played}); {terms}"
+    return f"secure sum ({played}, in a process that sees single messages); a deployment plays it in full: {terms}"
 
 
 def _protocol(summing: SecureSum, expected: float, shards: int) -> Iterator[str]:
