@@ -18,7 +18,7 @@ from sordino.account.ledger.holders import Holdings
 from sordino.events import Charge, DpEvent, Guarantee
 from sordino.perturb.integer_shares import IntegerShares
 from sordino.perturb.shares import GaussianShares
-from sordino.runs import folder, run, setup
+from sordino.runs import folder, round_end, run, setup
 from sordino.runs.context import RunContext
 from sordino.select.fixed import FixedSize
 from sordino.server import charging
@@ -126,12 +126,12 @@ def _measures_public_facts(patch: Patch) -> None:
 
 def _publishes_losses(patch: Patch) -> None:
     """F7: exact losses on clients' own test records are logged in public."""
-    patch.setattr(run, "test_is_public", lambda federation: True)
+    patch.setattr(round_end, "test_is_public", lambda federation: True)
 
 
 def _publishes_counts(patch: Patch) -> None:
     """F10: public metrics hold the size of every cohort."""
-    patch.setattr(run, "released", lambda metrics, mechanism, with_scores: {**metrics, "loss": None})
+    patch.setattr(round_end, "released", lambda metrics, mechanism, with_scores: {**metrics, "loss": None})
 
 
 def _publishes_who_paid_most(patch: Patch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from dataclasses import replace
 from typing import get_args
@@ -184,17 +183,15 @@ def test_drawn_records_cover_the_data_evenly() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_million_clients_cost_neither_time_nor_memory(kind: str) -> None:
+def test_a_million_clients_cost_no_memory(kind: str) -> None:
     labels = np.arange(60_000) % 10
     tracemalloc.start()
-    start = time.perf_counter()
     partition = make(kind, labels=labels, clients=1_000_000, size=60)
     cohort = np.random.default_rng(0).choice(1_000_000, 1000, replace=False)
     offsets, records = partition.indices(cohort)
-    seconds, (_, peak) = time.perf_counter() - start, tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert offsets[-1] == len(records) > 0
-    assert seconds < 5
     assert peak < 100e6
 
 

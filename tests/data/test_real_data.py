@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -37,17 +36,6 @@ def test_the_catalogue_tells_the_truth(name: str, folder: Path) -> None:
     assert (records.owners is None) == (dataset.natural_key is None)
     if records.owners is not None:
         assert len(np.unique(records.owners)) == dataset.natural_clients
-
-
-@pytest.mark.parametrize("name", ["mnist", "fashion-mnist"])
-def test_images_load_fast(name: str, folder: Path) -> None:
-    load(name, folder)  # the disk's part
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        load(name, folder)
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 5  # well under one second on an idle machine
 
 
 # Counts of the classes as the sources publish them.
@@ -98,22 +86,20 @@ def test_public_scales_leave_something_to_learn(name: str, folder: Path) -> None
 
 
 MILLION = """
-import resource, time
+import resource
 import numpy as np
 from sordino.data import PartitionSettings, federate
 
-start = time.perf_counter()
 federation = federate({name!r}, {folder!r}, PartitionSettings("dirichlet", clients=1_000_000, size=60))
 records = len(federation.gather(np.random.default_rng(0).choice(federation.population, 1000, replace=False)).y)
-print(federation.population, records, time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(federation.population, records, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
 @pytest.mark.parametrize("name", ["fashion-mnist"])
-def test_a_million_clients_start_in_seconds_within_two_gigabytes(name: str, folder: Path) -> None:
+def test_a_million_clients_start_within_two_gigabytes(name: str, folder: Path) -> None:
     script = MILLION.format(name=name, folder=str(folder))
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    population, records, seconds, kilobytes = (float(word) for word in answer)
+    population, records, kilobytes = (float(word) for word in answer)
     assert (population, records) == (1_000_000, 60_000)
-    assert seconds < 30
     assert kilobytes < 2e6

@@ -34,7 +34,7 @@ from sordino.runs.books import charging_for, refuse_if_spent
 from sordino.runs.client_store import ClientStore
 from sordino.runs.context import RunContext
 from sordino.runs.folder import Checkpoint, RunFolder
-from sordino.runs.public import released, test_is_public
+from sordino.runs.round_end import round_over
 from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
 from sordino.server.charging import Charging
@@ -155,7 +155,7 @@ class Deployment:
             if self.federation.registry.version != network.registry.version:
                 return None
             last = self._one(network, server, last.here)
-            if last.stopped == "target":
+            if last.stopped_on_releases:
                 server.charging.forfeit(last.here.round_)
             last = replace(last, head=server.charging.ledger.head)
             folder.save(last, store)
@@ -164,26 +164,16 @@ class Deployment:
     def _one(self, network: NodeNetwork, server: ServerSide, here: Position) -> Checkpoint:
         """Plays one round and tells about it; too few nodes abort it, and an empty budget ends the run."""
         began, round_ = time.perf_counter(), here.round_ + 1
-        about: dict[str, Any] = {"round": round_}
-        first = {"first_knobs": here.knobs.scalars()} if here.round_ == 0 else {}
         try:
-            after, played = self._played(network, server, here)
-            about |= {**played, "epsilon": server.charging.spent()}
+            after, about = self._played(network, server, here)
         except BudgetExceeded as stop:
             return Checkpoint(here, "budget", str(stop))
         except ProtocolError as abort:
-            after = replace(here, round_=round_)
-            about |= {"aborted": str(abort)}
+            after, about = replace(here, round_=round_), {"aborted": str(abort)}
             network.telling.event(f"round {round_} was aborted: {abort}")
-        last, context = self._last_round(after), self.context
-        looks = round_ % context.recipe.run.evaluate_every == 0 or round_ >= last
-        loss, accuracy = context.evaluate(after.weights) if looks else (None, None)
-        about |= {**first, "loss": loss, "accuracy": accuracy, "seconds_total": time.perf_counter() - began}
-        self.run_folder.log(about, released(about, context.mechanism, test_is_public(context.federation)))
-        network.telling.round_over(round_, accuracy)
-        target = context.recipe.run.target
-        reached = target is not None and accuracy is not None and accuracy >= target
-        return Checkpoint(after, "target" if reached else "rounds" if round_ >= last else None)
+        last, told = round_over(self.context, self.run_folder, here, after, about, began, server.charging.spent)
+        network.telling.round_over(round_, told["accuracy"])
+        return last
 
     def _played(self, network: NodeNetwork, server: ServerSide, here: Position) -> tuple[Position, dict[str, Any]]:
         if self._announced("round") >= here.round_ + 1:
@@ -241,10 +231,6 @@ class Deployment:
     def _least(self) -> int:
         members = len(self.federation.registry.active)
         return self.least if self.least is not None else max(self.recipe.budget.minimum_clients, members // 2 + 1)
-
-    def _last_round(self, here: Position) -> int:
-        rounds = self.recipe.run.rounds
-        return min(rounds, int(here.knobs.number("last_round"))) if "last_round" in here.knobs else rounds
 
     def _announced(self, what: str) -> int:
         """Returns the last round that was announced, or how often the opening was; 0 for none."""

@@ -55,6 +55,11 @@ class Checkpoint:
     head: str = ""
     """The ledger's head when this was written: a ledger without it is not the run's, or was rolled back."""
 
+    @property
+    def stopped_on_releases(self) -> bool:
+        """Whether released values ended the run before its plan did, which costs what the plan costs."""
+        return self.stopped in ("target", "diverged")
+
 
 @dataclass(frozen=True)
 class RunFolder:

@@ -43,7 +43,7 @@ def coins_are_secret(mechanism: Mechanism) -> bool:
 
 def test_is_public(federation: Federation) -> bool:
     """Returns whether scores on the test records may be told: they are public, and nobody's private ones."""
-    return bool(getattr(federation, "test_public", False))
+    return federation.test_public
 
 
 def released(metrics: Mapping[str, Any], mechanism: Mechanism, with_scores: bool) -> dict[str, Any]:

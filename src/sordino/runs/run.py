@@ -29,11 +29,11 @@ from sordino.runs.books import charging_for, refuse_if_spent, stream_name
 from sordino.runs.client_store import ClientStore
 from sordino.runs.context import RunContext
 from sordino.runs.folder import Checkpoint, RunFolder
-from sordino.runs.judgement import disappointment, divergence
+from sordino.runs.judgement import disappointment
 from sordino.runs.outcome import Outcome
 from sordino.runs.preparing import prepared, seen
-from sordino.runs.public import released, test_is_public
 from sordino.runs.round import Simulation, play
+from sordino.runs.round_end import round_over
 from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
 from sordino.server.charging import Charging
@@ -190,7 +190,7 @@ def _rounds(
     synced = time.monotonic()
     while last.stopped is None:
         last = _one(context, simulation, folder, last.here, watcher)
-        if last.stopped in ("target", "diverged"):
+        if last.stopped_on_releases:
             charging.forfeit(last.here.round_)
         durable = last.stopped is not None or not charging.repeatable or time.monotonic() > synced + _SYNCED
         synced = time.monotonic() if durable else synced
@@ -214,40 +214,21 @@ def _one(
     context: RunContext, simulation: Simulation, folder: RunFolder, here: Position, watcher: RoundWatcher
 ) -> Checkpoint:
     """Plays one round and tells about it; an exceeded budget, or a round that diverges, keeps the model and stops."""
-    began, settings = time.perf_counter(), context.recipe.run
-    about: dict[str, Any] = {"round": here.round_ + 1}
-    first = {"first_knobs": here.knobs.scalars()} if here.round_ == 0 else {}
+    began = time.perf_counter()
     try:
         played = play(simulation, here)
     except BudgetExceeded as stop:
         return Checkpoint(here, "budget", str(stop))
     except ProtocolError as abort:
-        after, notes = replace(here, round_=here.round_ + 1), None
-        about |= {"aborted": str(abort)}
+        after, notes, about = replace(here, round_=here.round_ + 1), None, {"aborted": str(abort)}
     else:
         after = replace(played.here, public=context.public_scores(played.here.weights))
-        notes = played.notes
-        about |= played.about()
-    last = _last_round(after, settings.rounds)
-    looks = after.round_ % settings.evaluate_every == 0 or after.round_ >= last
-    if looks and notes is not None:
-        about |= {"epsilon": simulation.server.charging.spent()}
-    loss, accuracy = context.evaluate(after.weights) if looks else (None, None)
-    about |= {**first, "loss": loss, "accuracy": accuracy, "seconds_total": time.perf_counter() - began}
-    folder.log(about, released(about, context.mechanism, test_is_public(context.federation)))
-    if settings.notes and notes is not None:
+        notes, about = played.notes, played.about()
+    last, told = round_over(context, folder, here, after, about, began, simulation.server.charging.spent)
+    if context.recipe.run.notes and notes is not None:
         folder.note(after.round_, notes)
-    watcher(about)
-    why = divergence(context, after.weights, loss, after.round_)
-    if why is not None:
-        return Checkpoint(replace(here, round_=after.round_), "diverged", why)
-    reached = settings.target is not None and accuracy is not None and accuracy >= settings.target
-    return Checkpoint(after, "target" if reached else "rounds" if after.round_ >= last else None)
-
-
-def _last_round(here: Position, rounds: int) -> int:
-    """Returns the round with which the run ends: a schedule may end earlier than the recipe."""
-    return min(rounds, int(here.knobs.number("last_round"))) if "last_round" in here.knobs else rounds
+    watcher(told)
+    return last
 
 
 def opened(simulation: Simulation, context: RunContext) -> Position:
