@@ -29,7 +29,6 @@ from sordino.messages import from_bytes, to_bytes
 from sordino.stages import Kept
 from sordino.terms import Terms
 
-
 _LENGTH = 8
 """Bytes in front of a secure sum's terms that say how long they are; the round's terms follow."""
 
