@@ -62,7 +62,8 @@ class Village:
         return InProcessGrid(dict.fromkeys(configs, app), configs, lambda node, kind: self.fates(node - 100, kind))
 
     def deployment(self, grid: InProcessGrid | None = None, **changes: object) -> Deployment:
-        chosen = Deployment(self.folder, grid or self.grid(), self.randomness, QUICK, public=self.folder.public_records())
+        public = self.folder.public_records()
+        chosen = Deployment(self.folder, grid or self.grid(), self.randomness, QUICK, public=public)
         return replace(chosen, **changes)  # type: ignore[arg-type]
 
 
