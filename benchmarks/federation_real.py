@@ -3,8 +3,8 @@
 A SuperLink and eight SuperNodes as separate processes on loopback, one local epoch on 600 records each, 26,010
 weights: sordino with the whole secure sum, over TLS with authenticated nodes (`dropout_robust`), and beside it Flower's
 own FedAvg on a plain SuperLink, without TLS and without any privacy. Nodes reach the SuperLink through a door that
-counts bytes, so that what is told is everything on the wire: TLS, HTTP and looking for messages included. Seconds are by
-the clock, from a round's beginning to its end, and all processes share this machine's cores.
+counts bytes, so that what is told is everything on the wire: TLS, HTTP and looking for messages included. Seconds are
+by the clock, from a round's beginning to its end, and all processes share this machine's cores.
 """
 
 from __future__ import annotations
