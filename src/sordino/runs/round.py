@@ -69,12 +69,12 @@ class Played:
 
 
 def _reserved(server: ServerSide, here: Position, present: BoolArray, asked: Asked) -> tuple[Asked, int]:
-    """Reserves a round; while other runs charge the same ledger, asks again who can pay."""
+    """Reserves a round; while other runs charge the same ledger, asks anew who can pay."""
     while True:
         try:
             return asked, server.reserve(asked)
         except LedgerMoved:
-            asked = server.ask(here, present)
+            asked = server.ask(here, present, again=False)
 
 
 def play(simulation: Simulation, here: Position) -> Played:
