@@ -105,7 +105,7 @@ def main() -> None:
                 plain = plain or found
                 gain = "" if found is plain else f"{np.mean(found) - np.mean(plain):+.2f}"
                 p = "" if found is plain else f"{stats.ttest_rel(found, plain).pvalue:.2g}"
-                tuned = ", ".join(one.split(".")[1].replace("=", " ") for one in best)
+                tuned = ", ".join(one.partition(".")[2].replace("=", " ") for one in best)
                 spread = f"{np.mean(found):.2f} ± {np.std(found, ddof=1):.2f}"
                 print(f"| {trust}, {EPSILON[trust]:g} | {contender} | {spread} | {gain} | {p} | {tuned} |", flush=True)
 
