@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from sordino.cli.own import DATA_HELP, MODEL_HELP, data_again, data_settings, own_data, own_model
 from sordino.errors import SordinoWarning
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def run(
     entropy: Annotated[
         bool, typer.Option("--entropy", help="draw from the operating system, not from the seed: cannot be repeated")
     ] = False,
+    model: Annotated[str | None, typer.Option(help=MODEL_HELP)] = None,
+    data: Annotated[str | None, typer.Option(help=DATA_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object on stdout")] = False,
 ) -> None:
     """Train a federated model under a privacy budget.
@@ -44,6 +47,7 @@ def run(
 
     settings = list(set_ or []) + ([f"run.seed={seed}"] if seed is not None else [])
     settings += ["run.entropy=true"] if entropy else []
+    settings = ([] if resume else data_settings(data)) + settings
     if resume and out is None:
         raise RecipeError("--resume needs --out: name the folder of the run to go on with")
     if resume and recipe is None and not settings and out is not None and RunFolder(out).begun:
@@ -52,7 +56,10 @@ def run(
     folder = out or fresh_folder(chosen)
     again = going_on(f"`sordino run --out {folder} --resume`", once=RunFolder(folder).private / "run.json")
     with again, _warnings_in_words(), RoundProgress(chosen, quiet=as_json) as progress:
-        outcome = train(chosen, out=folder, resume=resume, watcher=progress.played)
+        given = data_again(data, chosen) if resume else own_data(data)
+        outcome = train(
+            chosen, model=own_model(model), federation=given, out=folder, resume=resume, watcher=progress.played
+        )
     if as_json:
         print(json.dumps(outcome.to_json()))
     else:

@@ -33,7 +33,6 @@ from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
 from sordino.errors import RecipeError
 from sordino.files import PRIVATE, PUBLIC, make_folder, opener, replace_file, writing
-from sordino.layout import Layout
 from sordino.opening.feature_map import FeatureMap
 from sordino.recipe import Recipe
 from sordino.runs.client_store import ClientStore
@@ -135,8 +134,11 @@ class RunFolder:
     def create(self, recipe: Recipe, facts: Mapping[str, Any]) -> None:
         """Writes down what a new run was asked to do; from then on the folder holds a run."""
         self.prepare()
+        told = facts.get("mechanism", {})
         replace_file(self.recipe_file, recipe.to_toml().encode(), PRIVATE)
-        replace_file(self.public / "recipe.toml", public_recipe(recipe).encode(), PUBLIC)
+        replace_file(
+            self.public / "recipe.toml", public_recipe(recipe, told["name"] if told.get("own") else "").encode(), PUBLIC
+        )
         replace_file(self.private / "run.json", json.dumps(facts, indent=2).encode(), PRIVATE)
 
     def facts(self) -> dict[str, Any]:
@@ -215,9 +217,9 @@ class RunFolder:
         data = self._saved()
         return str(self.facts()["head"] if data is None else _about(data)["head"])
 
-    def save_model(self, layout: Layout, weights: Tensor, lens: FeatureMap | None = None) -> None:
-        """Writes the global model, one tensor a component, and the map that features go through before it, if any."""
-        tensors = {name: tensor.clone() for name, tensor in layout.unflatten(weights).items()}
+    def save_model(self, state: Mapping[str, Tensor], lens: FeatureMap | None = None) -> None:
+        """Writes the global model's whole state, and the map that features go through before it, if any."""
+        tensors = dict(state)
         tensors |= {} if lens is None else {f"opening/{name}": told.clone() for name, told in lens.named_buffers()}
         replace_file(self.model_file, save(tensors), PUBLIC)
 

@@ -36,6 +36,7 @@ from sordino.runs.round import Simulation, play
 from sordino.runs.round_end import round_over
 from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
+from sordino.runs.subject import keep_start, named_in, recall, refuse_own_mechanism, remembered
 from sordino.server.charging import Charging
 from sordino.server.side import Position, ServerSide
 from sordino.terms import Terms, Turn
@@ -65,9 +66,9 @@ def run(
     """Trains a federated model under a privacy budget.
 
     Args:
-        recipe: what to do; the embedded default when left out.
-        model: a module of your own, in place of `recipe.model`.
-        federation: data of your own, in place of `recipe.data` and `recipe.partition`.
+        recipe: what to do; the embedded default when left out, or with `resume` what the run began with.
+        model: a module of your own, in place of `recipe.model`; a run that is resumed wants the same one again.
+        federation: data of your own, in place of `recipe.data` and `recipe.partition`; resumed likewise.
         mechanism: a mechanism of your own, in place of `recipe.mechanism`.
         out: the run folder; by default a new one under `runs/`.
         resume: go on with the run that `out` holds.
@@ -78,12 +79,19 @@ def run(
         SordinoError: one sentence that names what is wrong and what to do about it; nothing is half-written.
     """
     began = time.perf_counter()
-    recipe = (recipe or Recipe.load()).but(**sections)
+    begun = RunFolder(Path(out)) if resume and out else None
+    earlier = begun.recipe() if begun is not None and begun.begun else Recipe.load()
+    recipe = (recipe or earlier).but(**sections)
     folder = RunFolder(Path(out) if out else fresh_folder(recipe))
-    _require_beginning(folder, recipe, resume)
-    context = assemble(recipe, model, federation, mechanism)
-    if not resume:
-        _begin(folder, context)
+    _require_beginning(folder, resume)
+    if resume:
+        recipe, model, federation = _going_on(folder, recipe, model, federation, mechanism)
+        context = assemble(recipe, model, federation, mechanism)
+    else:
+        own = model is not None, federation is not None, mechanism is not None
+        recipe = named_in(recipe, model, federation)
+        context = assemble(recipe, model, federation, mechanism)
+        _begin(folder, context, own)
     context = replace(context, randomness=Entropy() if recipe.run.entropy else Streams(folder.facts()["stream"]))
     with folder.alone(), _books(context, folder) as charging:
         last, shows = _rounds(context, folder, charging, watcher or (lambda metrics: None))
@@ -91,7 +99,7 @@ def run(
         lens = FeatureMap.of(last.here.knobs)
         certificate = charging.certificate(last.stopped)
         document = charging.document(certificate, statement_of(context), last.stopped)
-        folder.save_model(context.layout, weights, lens)
+        folder.save_model(context.state(weights), lens)
         folder.save_certificate(certificate, document)
     loss, accuracy = shows.evaluate(weights)
     wrong = last.why if last.stopped == "diverged" else disappointment(context, loss, accuracy)
@@ -114,19 +122,38 @@ def run(
     )
 
 
-def _require_beginning(folder: RunFolder, recipe: Recipe, resume: bool) -> None:
-    """Refuses to overwrite a run, to resume what never began, and to go on with another recipe."""
+def _require_beginning(folder: RunFolder, resume: bool) -> None:
+    """Refuses to overwrite a run, and to resume what never began."""
     if folder.begun and not resume:
         raise RecipeError(f"--out {folder.path} already holds a run: add --resume, or name another folder")
     if resume and not folder.begun:
         raise RecipeError(f"{folder.path} holds no run that began: leave out --resume to begin one there")
-    if resume and folder.recipe() != recipe:
+
+
+def _going_on(
+    folder: RunFolder,
+    recipe: Recipe,
+    model: nn.Module | None,
+    federation: Federation | None,
+    mechanism: Mechanism | None,
+) -> tuple[Recipe, nn.Module, Federation]:
+    """Returns what a run goes on with: the recipe, model and data that it began with.
+
+    Raises:
+        RecipeError: one of them is another now, or has to be given again.
+    """
+    stored = folder.recipe()
+    if recipe != stored and named_in(recipe, model, federation) != stored:
         raise RecipeError(
             f"{folder.path} was begun with another recipe: resume it without a recipe or --set, or name another --out"
         )
+    if mechanism is None:
+        refuse_own_mechanism(folder, "--resume")
+    subject = recall(folder, model, federation)
+    return stored, subject.model, subject.federation
 
 
-def _begin(folder: RunFolder, context: RunContext) -> None:
+def _begin(folder: RunFolder, context: RunContext, own: tuple[bool, bool, bool]) -> None:
     """Makes the folder of a new run, once everything that could be refused was not."""
     recipe = context.recipe
     refuse_if_spent(context)
@@ -141,7 +168,10 @@ def _begin(folder: RunFolder, context: RunContext) -> None:
         for sentence in [*_idle(context), *_cautions(context), *charging.warnings]:
             warnings.warn(sentence, SordinoWarning, stacklevel=3)
     name = f"{folder.path.name}-{secrets.token_hex(4)}"
-    folder.create(recipe, {"run": name, "simulation": True, "head": head, "stream": stream})
+    facts = {"run": name, "simulation": True, "head": head, "stream": stream, **remembered(context, *own)}
+    if own[0]:
+        keep_start(folder, context.model)
+    folder.create(recipe, facts)
 
 
 def _idle(context: RunContext) -> list[str]:

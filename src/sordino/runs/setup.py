@@ -40,15 +40,7 @@ def assemble(
 ) -> RunContext:
     """Returns the context of a run; a model, data or mechanism of the user's own take the recipe's place."""
     federation = declared(recipe, federation or load(recipe))
-    module = model or models.build(
-        recipe.model.name,
-        federation.input_shape,
-        federation.classes,
-        seed=recipe.run.seed,
-        hidden=recipe.model.hidden,
-        activation=recipe.model.activation,
-        bias=recipe.model.bias,
-    )
+    module = model or built(recipe, federation)
     models.check(module, federation.input_shape)
     models.check_outputs(module, federation.input_shape, federation.classes, federation.train_y.shape[1:])
     layout = Layout.of(module)
@@ -83,6 +75,20 @@ def assemble(
         _step(recipe, mechanism, facts),
         facts.target,
         Streams(recipe.run.seed),
+    )
+
+
+def built(recipe: Recipe, federation: Federation) -> nn.Module:
+    """Returns the model that the recipe names, with the weights that it begins with."""
+    chosen = recipe.model
+    return models.build(
+        chosen.name,
+        federation.input_shape,
+        federation.classes,
+        seed=recipe.run.seed,
+        hidden=chosen.hidden,
+        activation=chosen.activation,
+        bias=chosen.bias,
     )
 
 

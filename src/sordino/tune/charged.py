@@ -101,7 +101,7 @@ def charged(recipe: Recipe, grid: SettingsGrid, trials: int, out: Path, watcher:
         certificate = charging.certificate()
         statement = replace(statement_of(outcome.context), data_accesses=(_accesses(trials, stop),))
         document = charging.document(certificate, statement, None)
-        folder.save_model(context.layout, outcome.weights)
+        folder.save_model(context.state(outcome.weights))
         folder.save_certificate(certificate, document)
     chosen = with_settings(context.recipe, played[best][0].settings)
     replace_file(folder.public / "chosen.toml", chosen.to_toml().encode(), PUBLIC)
