@@ -163,7 +163,7 @@ def test_an_edited_file_is_noticed_at_resume_and_a_moved_one_is_found(tmp_path, 
         main()
     assert not end.value.code
     (tmp_path / "t.csv").write_text("\n".join([*rows[:-1], "6,4,0"]))
-    with pytest.raises(RecipeError, match="other records than those of data.name = 'csv'"):
+    with pytest.raises(RecipeError, match=r"other records than those of data.name = 'csv'"):
         sordino.run(out=outcome.folder, resume=True)
     assert read(outcome.folder).federation is None
 

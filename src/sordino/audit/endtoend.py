@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from sordino import strict_json
 from sordino.account.certificate.audit_bound import AuditBound
 from sordino.account.certificate.certificate import Assurance, Certificate
 from sordino.audit.canaries import client_canaries, record_canaries, takes_client_canaries
@@ -210,7 +210,7 @@ def _infinite(epsilon: float | None) -> float:
 
 def _keep(folder: Path, audit: RunAudit, recipe: Recipe) -> None:
     folder.mkdir(exist_ok=True)
-    (folder / "audit.json").write_text(json.dumps(audit.to_json(), indent=2) + "\n")
+    (folder / "audit.json").write_text(strict_json.dumps(audit.to_json(), indent=2) + "\n")
     if audit.membership is not None:
         static.save(roc_chart({recipe.mechanism.name: audit.membership.curve}), folder)
 

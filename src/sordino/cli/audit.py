@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from sordino import strict_json
 from sordino.cli.own import DATA_HELP, MODEL_HELP, data_again, own_model
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _all(mode: str | None, trials: int | None, seed: int, js: bool) -> None:
             progress.show(done * _STEPS, total * _STEPS, game.name)
             found += game.play(seed, _share(progress, done, total, game.name))
     if js:
-        print(json.dumps([finding.to_json() for finding in found], indent=2))
+        print(strict_json.dumps([finding.to_json() for finding in found], indent=2))
     else:
         _show(found)
 
@@ -149,7 +149,7 @@ def _list_games(js: bool) -> None:
     from sordino.audit.games import GAMES
 
     if js:
-        print(json.dumps({name: game.question for name, game in GAMES.items()}, indent=2, ensure_ascii=False))
+        print(strict_json.dumps({name: game.question for name, game in GAMES.items()}, indent=2, ensure_ascii=False))
         return
     table = Table("game", "question", box=SIMPLE_HEAD, pad_edge=False)
     for name, game in GAMES.items():
@@ -163,7 +163,7 @@ def _tell(found: Sequence[Finding], js: bool) -> None:
         _show(found)
         return
     worst = max(found, key=lambda finding: (finding.verdict == "violated", finding.lower_bound))
-    print(json.dumps(worst.to_json() | {"findings": [finding.to_json() for finding in found]}, indent=2))
+    print(strict_json.dumps(worst.to_json() | {"findings": [finding.to_json() for finding in found]}, indent=2))
 
 
 def _show(found: Sequence[Finding]) -> None:
@@ -206,7 +206,7 @@ def _run(path: Path, effort: Effort, seed: int, js: bool, model: str | None, dat
     with Bar(js) as progress:
         found = audit_run(path, effort, seed, progress.show, *given).to_json()
     if js:
-        print(json.dumps(found, indent=2))
+        print(strict_json.dumps(found, indent=2))
         return
     console, table = Console(highlight=False), Table("attack", "what it found", box=SIMPLE_HEAD, pad_edge=False)
     for name, one in (found["canary_clients"] or {}).items():
@@ -264,7 +264,9 @@ def _inversion(
         found = invert(recipe, load(recipe), pictures, seed)
     path, quality = picture(found, recipe.mechanism.name, out), summary(found)
     if js:
-        print(json.dumps({"mechanism": recipe.mechanism.name, "picture": str(path), "quality": quality}, indent=2))
+        print(
+            strict_json.dumps({"mechanism": recipe.mechanism.name, "picture": str(path), "quality": quality}, indent=2)
+        )
         return
     table = Table("attack", "upload", "PSNR (dB)", "SSIM", box=SIMPLE_HEAD, pad_edge=False)
     for name, one in quality.items():

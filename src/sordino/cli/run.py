@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,14 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
+from sordino import strict_json
 from sordino.cli.own import DATA_HELP, MODEL_HELP, data_again, data_settings, own_data, own_model
 from sordino.errors import SordinoWarning
 
 if TYPE_CHECKING:
     from sordino.runs.outcome import Outcome
+    from sordino.runs.scores import Scores
 
 
 def run(
@@ -61,7 +64,7 @@ def run(
             chosen, model=own_model(model), federation=given, out=folder, resume=resume, watcher=progress.played
         )
     if as_json:
-        print(json.dumps(outcome.to_json()))
+        print(strict_json.dumps(outcome.to_json()))
     else:
         _summary(outcome)
     if outcome.stopped == "diverged":
@@ -87,9 +90,10 @@ def _warnings_in_words() -> Iterator[None]:
 
 def _summary(outcome: Outcome) -> None:
     from sordino.cli.books import certificate
+    from sordino.runs.idle import steps_in_words
 
     console = Console()
-    reached = f"[bold]{outcome.accuracy:.1%}[/] test accuracy" if outcome.accuracy is not None else "no test accuracy"
+    reached = "no test records" if outcome.scores is None else f"[bold]{outcome.scores.words()}[/]"
     reason = {
         "rounds": "all planned rounds",
         "budget": f"stopped by the budget: {outcome.why}",
@@ -97,5 +101,24 @@ def _summary(outcome: Outcome) -> None:
         "diverged": "stopped because training diverged; the last good model is kept",
     }
     console.print(f"\n{reached} after {outcome.rounds} rounds in {outcome.seconds:.1f} s ({reason[outcome.stopped]})\n")
+    table = _confusion(outcome.scores)
+    if table is not None:
+        console.print(table)
+    console.print(f"{steps_in_words(outcome.context)}\n")
     console.print(certificate(outcome.document))
     console.print(f"\nrun folder: {outcome.folder} (public/ may be shown to anybody, private/ to nobody)")
+
+
+def _confusion(scores: Scores | None) -> Table | None:
+    """Returns who was taken for whom, where there are few enough classes to read it."""
+    from sordino.runs.scores import FEW_CLASSES
+
+    if scores is None or scores.confusion is None or len(scores.confusion) > FEW_CLASSES:
+        return None
+    table = Table("class \\ taken for", box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    for place in range(len(scores.confusion)):
+        table.add_column(str(place), justify="right")
+    for place, row in enumerate(scores.confusion):
+        cells = (f"[bold]{count}[/]" if at == place else f"{count}" if count else "·" for at, count in enumerate(row))
+        table.add_row(str(place), *cells)
+    return table

@@ -92,6 +92,7 @@ _ALL = (
         places=("parkinsons-telemonitoring", "parkinsons"), markers=("parkinsons_updrs.data",),
         how_to_get="Put parkinsons_updrs.data (from archive.ics.uci.edu/dataset/189/parkinsons+telemonitoring) into "
         "the folder parkinsons.",
+        unit="of the full UPDRS score",
     ),
     Dataset(
         "csv", "Your own table: a CSV file with a header", own_csv, natural_key="a column",

@@ -120,6 +120,15 @@ class Federation:
         """Whether the test records are public, so that what is measured on them may steer and be published."""
         return bool(self.declared.test)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the clients are called, where they have names: kept private, and remembered by a ledger as digests."""
+        return tuple(getattr(self.partition, "names", ()))
+
+    def name_of(self, client: int) -> str:
+        """Returns what a client is called: its name, or else its number."""
+        return self.names[client] if self.names else str(client)
+
     def proposed(self) -> PublicCounts:
         """Returns the facts that the data suggest. Whoever declares them says that they may be published."""
         return proposal(self)

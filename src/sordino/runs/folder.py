@@ -1,8 +1,9 @@
 """A run's folder: what everybody may see, and what only the one who ran it may.
 
     public/   (0755, files 0644)  model.safetensors  certificate.json  metrics.jsonl  recipe.toml  heads.jsonl
+                                  scores.json (where the test records are public)
     private/  (0700, files 0600)  ledger.db  recipe.toml  run.json  checkpoint.safetensors  metrics.jsonl
-                                  latest.checkpoint  certificate.json  clients.f32  notes.npz
+                                  latest.checkpoint  certificate.json  clients.f32  notes.npz  scores.json
 
 What is public was released or was fixed beforehand, and is covered by the certificate; everything else is private:
 seed, cohorts, exact losses on private records, clip fractions, costs by client, timings, clients' rows.
@@ -29,6 +30,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
+from sordino import strict_json
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
 from sordino.errors import RecipeError
@@ -227,6 +229,12 @@ class RunFolder:
         """Writes what the ledger proves, with who paid most (private), and what everybody may read of it (public)."""
         replace_file(self.private / "certificate.json", certificate.to_json().encode(), PRIVATE)
         replace_file(self.certificate_file, document.to_json().encode(), PUBLIC)
+
+    def save_scores(self, scores: Mapping[str, Any] | None, *, public: bool) -> None:
+        """Writes the final model's scores on the test records: to `private/`, and to `public/` where these are."""
+        if scores is not None:
+            for folder, mode in ((self.private, PRIVATE), *([(self.public, PUBLIC)] if public else [])):
+                replace_file(folder / "scores.json", strict_json.dumps(scores, indent=2).encode(), mode)
 
     def log(self, metrics: Mapping[str, Any], released: Mapping[str, Any]) -> None:
         """Appends one line of metrics, and one of what was released of them; what is not finite is written as null."""

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from torch import nn
@@ -24,23 +24,26 @@ from sordino.events import Charge, Unbounded
 from sordino.mechanism import Mechanism
 from sordino.opening.feature_map import FeatureMap
 from sordino.random.streams import Entropy, Streams
-from sordino.recipe import Recipe, TrainSection
+from sordino.recipe import Recipe
 from sordino.runs.books import charging_for, refuse_if_spent, stream_name
 from sordino.runs.client_store import ClientStore
 from sordino.runs.context import RunContext
 from sordino.runs.folder import Checkpoint, RunFolder
+from sordino.runs.idle import idle
 from sordino.runs.judgement import disappointment
 from sordino.runs.outcome import Outcome
 from sordino.runs.preparing import prepared, seen
+from sordino.runs.public import test_is_public
 from sordino.runs.round import Simulation, play
 from sordino.runs.round_end import round_over
+from sordino.runs.scores import score
 from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
 from sordino.runs.subject import keep_start, named_in, recall, refuse_own_mechanism, remembered
+from sordino.runs.what_is_left import planned_with_left
 from sordino.server.charging import Charging
 from sordino.server.side import Position, ServerSide
 from sordino.terms import Terms, Turn
-from sordino.train.local import ExampleGradients
 
 RoundWatcher = Callable[[Mapping[str, Any]], None]
 """Is told the metrics of every round."""
@@ -61,6 +64,7 @@ def run(
     out: Path | str | None = None,
     resume: bool = False,
     watcher: RoundWatcher | None = None,
+    idle_settings: Literal["refuse", "warn"] = "refuse",
     **sections: Any,
 ) -> Outcome:
     """Trains a federated model under a privacy budget.
@@ -73,6 +77,8 @@ def run(
         out: the run folder; by default a new one under `runs/`.
         resume: go on with the run that `out` holds.
         watcher: is called with the metrics of every round.
+        idle_settings: what becomes of settings that have no effect beside the others: refused, or only told of (where
+            one recipe serves several mechanisms, as in `sordino compare`).
         **sections: sections of the recipe by name, as objects or dictionaries: `budget={"epsilon": 2}`.
 
     Raises:
@@ -91,6 +97,12 @@ def run(
         own = model is not None, federation is not None, mechanism is not None
         recipe = named_in(recipe, model, federation)
         context = assemble(recipe, model, federation, mechanism)
+        left = None if mechanism is not None else planned_with_left(context)
+        if left is not None:
+            context = assemble(left[0], model, federation)
+            warnings.warn(left[1], SordinoWarning, stacklevel=2)
+        recipe = context.recipe
+        _look_for_idle(context, own, idle_settings)
         _begin(folder, context, own)
     context = replace(context, randomness=Entropy() if recipe.run.entropy else Streams(folder.facts()["stream"]))
     with folder.alone(), _books(context, folder) as charging:
@@ -101,7 +113,9 @@ def run(
         document = charging.document(certificate, statement_of(context), last.stopped)
         folder.save_model(context.state(weights), lens)
         folder.save_certificate(certificate, document)
-    loss, accuracy = shows.evaluate(weights)
+    scores = score(shows, weights, shows.federation.test_x, shows.federation.test_y)
+    folder.save_scores(None if scores is None else scores.to_json(), public=test_is_public(context.federation))
+    loss, accuracy = (None, None) if scores is None else (scores.loss, scores.accuracy)
     wrong = last.why if last.stopped == "diverged" else disappointment(context, loss, accuracy)
     if wrong:
         warnings.warn(wrong, SordinoWarning, stacklevel=2)
@@ -112,6 +126,7 @@ def run(
         why=last.why,
         accuracy=accuracy,
         loss=loss,
+        scores=scores,
         seconds=time.perf_counter() - began,
         certificate=certificate,
         document=document,
@@ -143,6 +158,9 @@ def _going_on(
         RecipeError: one of them is another now, or has to be given again.
     """
     stored = folder.recipe()
+    if recipe.mechanism.noise_multiplier is None and stored.mechanism.name == recipe.mechanism.name:
+        # noise that was planned with what a ledger had left stands in the stored recipe alone
+        recipe = recipe.but(mechanism={"noise_multiplier": stored.mechanism.noise_multiplier})
     if recipe != stored and named_in(recipe, model, federation) != stored:
         raise RecipeError(
             f"{folder.path} was begun with another recipe: resume it without a recipe or --set, or name another --out"
@@ -151,6 +169,18 @@ def _going_on(
         refuse_own_mechanism(folder, "--resume")
     subject = recall(folder, model, federation)
     return stored, subject.model, subject.federation
+
+
+def _look_for_idle(context: RunContext, own: tuple[bool, bool, bool], what: Literal["refuse", "warn"]) -> None:
+    """Tells of settings that have no effect.
+
+    Raises:
+        RecipeError: there are some, and they are refused.
+    """
+    for sentence in idle(context, own[0], own[1]):
+        if what == "refuse":
+            raise RecipeError(sentence)
+        warnings.warn(sentence, SordinoWarning, stacklevel=4)
 
 
 def _begin(folder: RunFolder, context: RunContext, own: tuple[bool, bool, bool]) -> None:
@@ -165,27 +195,13 @@ def _begin(folder: RunFolder, context: RunContext, own: tuple[bool, bool, bool])
     # the ledger is there before the folder holds a run: whoever goes on with that never has to make one
     with charging_for(context, path, "", heads=heads, witness=recipe.ledger.witness) as charging:
         head, stream = charging.ledger.head, stream_name(context, charging.ledger)
-        for sentence in [*_idle(context), *_cautions(context), *charging.warnings]:
+        for sentence in [*_cautions(context), *charging.warnings]:
             warnings.warn(sentence, SordinoWarning, stacklevel=3)
     name = f"{folder.path.name}-{secrets.token_hex(4)}"
     facts = {"run": name, "simulation": True, "head": head, "stream": stream, **remembered(context, *own)}
     if own[0]:
         keep_start(folder, context.model)
     folder.create(recipe, facts)
-
-
-def _idle(context: RunContext) -> list[str]:
-    """Returns a sentence where settings of local training were changed, and clients send gradients instead."""
-    usual, name = TrainSection().model_dump(exclude={"engine", "chunk"}), context.mechanism.name
-    changed = [field for field, value in usual.items() if getattr(context.recipe.train, field) != value]
-    if not changed or not isinstance(context.mechanism.local, ExampleGradients):
-        return []
-    fields = " and ".join(f"train.{field}" for field in changed)
-    return [
-        f"{fields} {'have' if len(changed) > 1 else 'has'} no effect under {name}, whose clients send clipped "
-        f"gradients: the step is the server's, server.learning_rate (now {context.step.learning_rate:g}), and batches "
-        "are drawn by mechanism.sampling_rate"
-    ]
 
 
 def _cautions(context: RunContext) -> list[str]:

@@ -45,7 +45,9 @@ class Subject:
 def named_in(recipe: Recipe, model: nn.Module | None, federation: Federation | None) -> Recipe:
     """Returns the recipe with the names of what was given in Python, in place of settings that it overrules."""
     if federation is not None:
-        data = DataSection(name=federation.name, normalise="none", outside=recipe.data.outside)
+        data = DataSection(
+            name=federation.name, normalise="none", outside=recipe.data.outside, target_unit=recipe.data.target_unit
+        )
         recipe = recipe.but(data=data, partition=PartitionSection())
     if model is not None:
         recipe = recipe.but(model=ModelSection(name=type(model).__name__, loss=recipe.model.loss))
