@@ -367,6 +367,20 @@ class Recipe(Section):
     run: RunSection = Field(default_factory=RunSection)
     ledger: LedgerSection = Field(default_factory=LedgerSection)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _usual(cls, value: Any) -> Any:
+        """Begins from the embedded recipe where no mechanism is named: the same defaults on every way in."""
+        if not isinstance(value, Mapping) or "mechanism" in value:
+            return value
+        whole = dict(value)
+        for section, usual in _parse(_DEFAULT).items():
+            given = whole.get(section, {})
+            if isinstance(given, Mapping):
+                steps = section == "server" and "path" in given  # which takes the place of a learning rate
+                whole[section] = dict(given) if steps else usual | dict(given)
+        return whole
+
     @classmethod
     def load(cls, path: Path | str | None = None, settings: Sequence[str] = ()) -> Recipe:
         """Reads a TOML recipe (None: the embedded default) and applies `section.field=value` settings.

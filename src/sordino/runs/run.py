@@ -30,7 +30,7 @@ from sordino.runs.client_store import ClientStore
 from sordino.runs.context import RunContext
 from sordino.runs.folder import Checkpoint, RunFolder
 from sordino.runs.idle import idle
-from sordino.runs.judgement import disappointment
+from sordino.runs.judgement import disappointment, uneven
 from sordino.runs.outcome import Outcome
 from sordino.runs.preparing import prepared, seen
 from sordino.runs.public import test_is_public
@@ -195,7 +195,7 @@ def _begin(folder: RunFolder, context: RunContext, own: tuple[bool, bool, bool])
     # the ledger is there before the folder holds a run: whoever goes on with that never has to make one
     with charging_for(context, path, "", heads=heads, witness=recipe.ledger.witness) as charging:
         head, stream = charging.ledger.head, stream_name(context, charging.ledger)
-        for sentence in [*_cautions(context), *charging.warnings]:
+        for sentence in [*_cautions(context), *filter(None, [uneven(context)]), *charging.warnings]:
             warnings.warn(sentence, SordinoWarning, stacklevel=3)
     name = f"{folder.path.name}-{secrets.token_hex(4)}"
     facts = {"run": name, "simulation": True, "head": head, "stream": stream, **remembered(context, *own)}
