@@ -28,8 +28,9 @@ class Records:
 
 
 def inputs(x: Tensor | ArrayLike) -> Tensor:
-    """Returns inputs as float32."""
-    return (x if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))).to(torch.float32)
+    """Returns inputs as float32; bytes (uint8) are pixels, and are scaled to [0, 1] as in every loader."""
+    tensor = x if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))
+    return tensor.to(torch.float32) / 255 if tensor.dtype == torch.uint8 else tensor.to(torch.float32)
 
 
 def labels(y: Tensor | ArrayLike) -> Tensor:
