@@ -28,8 +28,13 @@ class Records:
 
 
 def inputs(x: Tensor | ArrayLike) -> Tensor:
-    """Returns inputs as float32."""
-    return (x if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))).to(torch.float32)
+    """Returns inputs as float32; whole numbers of 16 bits or more as int64, for models that look them up.
+
+    A model without embeddings is given them as float32 all the same (`models.suited`).
+    """
+    tensor = (x if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))).cpu()
+    numbers = tensor.dtype in (torch.int16, torch.int32, torch.int64)
+    return tensor.to(torch.int64 if numbers else torch.float32)
 
 
 def labels(y: Tensor | ArrayLike) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -49,8 +50,10 @@ def assemble(
         activation=recipe.model.activation,
         bias=recipe.model.bias,
     )
-    models.check(module, federation.input_shape)
-    models.check_outputs(module, federation.input_shape, federation.classes, federation.train_y.shape[1:])
+    federation = federation.mapped(partial(models.suited, module))
+    shape, kind = federation.input_shape, federation.train_x.dtype
+    models.check(module, shape, kind)
+    models.check_outputs(module, shape, federation.classes, federation.train_y.shape[1:], kind)
     layout = Layout.of(module)
     training = _training(recipe)
     facts = _facts(recipe, federation, layout, training)
@@ -70,7 +73,8 @@ def assemble(
             "mechanism.trust = 'distributed' with aggregate.kind = 'secure'"
         )
     loss = models.loss(recipe.model.loss, module, federation.classes)
-    trainer = Trainer(module, loss, training, recipe.train.engine, recipe.train.chunk, mechanism.after_step)
+    record = models.made_up(module, shape, kind, 1)[0]
+    trainer = Trainer(module, loss, training, recipe.train.engine, recipe.train.chunk, mechanism.after_step, record)
     return RunContext(
         recipe,
         federation,
