@@ -183,7 +183,7 @@ def bare(path: Path, rounds: int) -> tuple[list[float], Door]:
             file = path / f"{number}.npz"
             np.savez(file, **WORK.made_up(number))
             node = ["flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{port}", "--host", "127.0.0.1"]
-            node += ["--port", str(local), "--node-config", f'file="{file}"', off]
+            node += ["--port", str(local), "--node-config", f'file="{file}"']
             ending.enter_context(program(*node, home=path / f"home-{number}", log=path / f"{number}.log"))
         _submit(path / "app", inner, {"nodes": NODES, "rounds": rounds, "times": str(times)})
         until = time.monotonic() + 1800
