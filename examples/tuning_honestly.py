@@ -15,7 +15,9 @@ from sordino.tune.grid import SettingsGrid, with_settings
 from sordino.tune.search import candidates, scored
 from sordino.tune.stand_in import stand_in
 
-RECIPE = sordino.Recipe.load(None, ["mechanism.name=dp_sgd", "run.rounds=10", "run.evaluate_every=10"])
+RECIPE = sordino.Recipe.load(
+    None, ["mechanism.name=dp_sgd", "partition.clients=50", "run.rounds=10", "run.evaluate_every=10"]
+)
 
 
 def main(folder: Path) -> tuple[tuple[str, ...], sordino.Outcome]:
@@ -23,7 +25,7 @@ def main(folder: Path) -> tuple[tuple[str, ...], sordino.Outcome]:
 
     `sordino tune recipe.toml` does the same from the command line.
     """
-    grid = SettingsGrid.parse(["mechanism.clip_norm=0.1,1", "server.learning_rate=1,16"])
+    grid = SettingsGrid.parse(["server.learning_rate=0.1,4"])
     public = stand_in(RECIPE, load(RECIPE), "synthetic", folder)  # nobody's records, the declared shape and counts
     tried = candidates(public, grid, [0], folder / "trials")
     failed = {one.folder: why for one in tried if (why := play(one.recipe, one.folder)) is not None}
