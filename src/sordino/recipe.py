@@ -79,6 +79,10 @@ class DataSection(Section):
     feature_angles: int = Field(8, ge=2, le=32, description="angles of the scattering transform")
     feature_count: int = Field(1000, ge=1, description="number of random patterns or frequencies")
     feature_seed: int = Field(0, ge=0, description="public seed of random features, whatever the run's seed")
+    feature_colours: Literal["plain", "opponent"] = Field(
+        "plain", description="`opponent` turns red, green, blue into brightness and two contrasts, before features"
+    )
+    feature_mirror: bool = Field(False, description="add the features of each image's mirror image to its own")
     cache: Path | Literal["none"] | None = Field(
         None, description="folder that keeps features (default: $SORDINO_CACHE, else the user's cache; `none`: nowhere)"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -46,6 +46,11 @@ class ClientData:
         """Shape of one record."""
         return tuple(self.x.shape[1:])
 
+    @property
+    def input_dtype(self) -> torch.dtype:
+        """Floats, or whole numbers (a text's)."""
+        return self.x.dtype
+
 
 class Borrowed(ClientData):
     """The same records, left where they are in the federation's tensors: gathered only where somebody looks."""
@@ -61,6 +66,10 @@ class Borrowed(ClientData):
     def input_shape(self) -> tuple[int, ...]:
         return tuple(self.source_x.shape[1:])
 
+    @property
+    def input_dtype(self) -> torch.dtype:
+        return self.source_x.dtype
+
     @cached_property
     def x(self) -> Tensor:
         return self.source_x.index_select(0, torch.from_numpy(self.records))
@@ -74,8 +83,8 @@ class Borrowed(ClientData):
 class Federation:
     """Private training records spread over clients, test records, and (if set aside) public records.
 
-    `classes` is the number of classes, or 0 for regression. Inputs are float32 `[records, …]`; labels are int64
-    `[records]`, or float32 `[records, …]` for regression.
+    `classes` is the number of classes, or 0 for regression. Inputs are float32 `[records, …]`, or int64 where they are
+    numbers of something (a text's characters); labels are int64 `[records]`, or float32 `[records, …]` for regression.
 
     **Formal guarantees**: everything is finite, labels lie in range, every client holds at least one record.
 
@@ -159,11 +168,15 @@ class Federation:
     ) -> Federation:
         """Returns the federation with features mapped from their declared ranges to [−1, 1]."""
 
-        def mapped(x: Tensor) -> Tensor:
-            return scaled(self.name, x, ranges, columns, outside)
+        return self.mapped(lambda x: scaled(self.name, x.to(torch.float32), ranges, columns, outside))
 
-        public = None if self.public_x is None else mapped(self.public_x)
-        return replace(self, train_x=mapped(self.train_x), test_x=mapped(self.test_x), public_x=public)
+    def mapped(self, function: Callable[[Tensor], Tensor]) -> Federation:
+        """Returns the federation with all inputs mapped by a public function, record by record."""
+        public = None if self.public_x is None else function(self.public_x)
+        train, test = function(self.train_x), function(self.test_x)
+        if train is self.train_x and test is self.test_x and public is self.public_x:
+            return self
+        return replace(self, train_x=train, test_x=test, public_x=public)
 
     @cached_property
     def digest(self) -> str:

@@ -26,9 +26,10 @@ from sordino.opening.feature_map import FeatureMap
 from sordino.random.streams import Entropy, Streams
 from sordino.recipe import Recipe
 from sordino.runs.books import charging_for, refuse_if_spent, stream_name
+from sordino.runs.checkpoint import Checkpoint
 from sordino.runs.client_store import ClientStore
 from sordino.runs.context import RunContext
-from sordino.runs.folder import Checkpoint, RunFolder
+from sordino.runs.folder import RunFolder
 from sordino.runs.idle import idle
 from sordino.runs.judgement import disappointment, uneven
 from sordino.runs.outcome import Outcome
@@ -51,8 +52,8 @@ RoundWatcher = Callable[[Mapping[str, Any]], None]
 _CHUNK = 1 << 16
 """Clients whose opening messages are made at once."""
 
-_SYNCED = 1.0
-"""Seconds between two checkpoints that are synced, where rounds can be played again to the bit."""
+_SAVED = 1.0
+"""Seconds between two checkpoints where rounds since the last one can be played again to the bit, at no cost."""
 
 
 def run(
@@ -240,15 +241,20 @@ def _rounds(
     last = folder.load(store) or Checkpoint(opened(simulation, context))
     context, simulation = seen(context, simulation, last.here.knobs)
     folder.rewind(last.here.round_)
-    synced = time.monotonic()
-    while last.stopped is None:
-        last = _one(context, simulation, folder, last.here, watcher)
-        if last.stopped_on_releases:
-            charging.forfeit(last.here.round_)
-        durable = last.stopped is not None or not charging.repeatable or time.monotonic() > synced + _SYNCED
-        synced = time.monotonic() if durable else synced
-        last = replace(last, head=charging.ledger.head)
-        folder.save(last, store, durable=durable)
+    saved, since = last, time.monotonic()
+    try:
+        while last.stopped is None:
+            last = _one(context, simulation, folder, last.here, watcher)
+            if last.stopped_on_releases:
+                charging.forfeit(last.here.round_)
+            last = replace(last, head=charging.ledger.head)
+            replayed = charging.repeatable and store.width == 0  # rows of clients that remember are given away again
+            if last.stopped is not None or not replayed or time.monotonic() > since + _SAVED:
+                folder.save(last, store)
+                saved, since = last, time.monotonic()
+    finally:
+        if last is not saved:
+            folder.save(last, store)
     return last, context
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -42,8 +43,10 @@ def assemble(
     """Returns the context of a run; a model, data or mechanism of the user's own take the recipe's place."""
     federation = declared(recipe, federation or load(recipe))
     module = model or built(recipe, federation)
-    models.check(module, federation.input_shape)
-    models.check_outputs(module, federation.input_shape, federation.classes, federation.train_y.shape[1:])
+    federation = federation.mapped(partial(models.suited, module))
+    shape, kind = federation.input_shape, federation.train_x.dtype
+    models.check(module, shape, kind)
+    models.check_outputs(module, shape, federation.classes, federation.train_y.shape[1:], kind)
     layout = Layout.of(module)
     training = _training(recipe)
     facts = _facts(recipe, federation, layout, training)
@@ -63,7 +66,8 @@ def assemble(
             "mechanism.trust = 'distributed' with aggregate.kind = 'secure'"
         )
     loss = models.loss(recipe.model.loss, module, federation.classes)
-    trainer = Trainer(module, loss, training, recipe.train.engine, recipe.train.chunk, mechanism.after_step)
+    record = models.made_up(module, shape, kind, 1)[0]
+    trainer = Trainer(module, loss, training, recipe.train.engine, recipe.train.chunk, mechanism.after_step, record)
     return RunContext(
         recipe,
         federation,
