@@ -375,7 +375,10 @@ class Recipe(Section):
     @classmethod
     def _usual(cls, value: Any) -> Any:
         """Begins from the embedded recipe where no mechanism is named: the same defaults on every way in."""
-        if not isinstance(value, Mapping) or "mechanism" in value:
+        if not isinstance(value, Mapping):
+            return value
+        mine = value.get("mechanism", {})
+        if not isinstance(mine, Mapping) or "name" in mine:
             return value
         whole = dict(value)
         for section, usual in _parse(_DEFAULT).items():
@@ -396,6 +399,24 @@ class Recipe(Section):
         for setting in settings:
             put(tree, setting)
         return cls.from_dict(tree)
+
+    @classmethod
+    def begin(cls, tree: Mapping[str, Any] | None = None, settings: Sequence[str] = ()) -> Recipe:
+        """Returns a recipe from single sections and settings alone: `sordino run --set …`, `sordino.run(budget=…)`.
+
+        Without another mechanism it is the embedded recipe with these changed; another mechanism brings its own
+        defaults.
+
+        Raises:
+            RecipeError: one sentence that names the field and the remedy.
+        """
+        whole = {name: dict(part) if isinstance(part, Mapping) else part for name, part in (tree or {}).items()}
+        for setting in settings:
+            put(whole, setting)
+        mine = whole.get("mechanism")
+        if isinstance(mine, dict) and mine.get("name") == DEFAULT_MECHANISM:
+            mine.pop("name")
+        return cls.from_dict(whole)
 
     @classmethod
     def from_dict(cls, tree: Mapping[str, Any]) -> Recipe:

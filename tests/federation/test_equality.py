@@ -28,7 +28,7 @@ SMALL = ("partition.clients=7", "run.rounds=3", "budget.epsilon=20", "aggregate.
 def test_seeded_nodes_over_flower_give_the_simulations_model_to_the_bit(mechanism: str, tmp_path: Path) -> None:
     name, *settings = mechanism.split()
     recipe, data = simulated(*SMALL, f"mechanism.name={name}", *settings)
-    outcome = run(recipe, federation=data, out=tmp_path / "simulation")
+    outcome = run(recipe, federation=data, out=tmp_path / "simulation", idle_settings="warn")
 
     made = village(tmp_path, recipe, data)
     made.randomness = Streams(RunFolder(tmp_path / "simulation").facts()["stream"])

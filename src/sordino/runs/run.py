@@ -59,9 +59,9 @@ _SAVED = 1.0
 def run(
     recipe: Recipe | None = None,
     *,
-    model: nn.Module | None = None,
+    model: nn.Module | Mapping[str, Any] | None = None,
     federation: Federation | None = None,
-    mechanism: Mechanism | None = None,
+    mechanism: Mechanism | Mapping[str, Any] | None = None,
     out: Path | str | None = None,
     resume: bool = False,
     watcher: RoundWatcher | None = None,
@@ -72,9 +72,11 @@ def run(
 
     Args:
         recipe: what to do; the embedded default when left out, or with `resume` what the run began with.
-        model: a module of your own, in place of `recipe.model`; a run that is resumed wants the same one again.
+        model: a module of your own, in place of `recipe.model` (a run that is resumed wants the same one again); or
+            settings of that section.
         federation: data of your own, in place of `recipe.data` and `recipe.partition`; resumed likewise.
-        mechanism: a mechanism of your own, in place of `recipe.mechanism`.
+        mechanism: a mechanism of your own, in place of `recipe.mechanism`; or settings of that section, such as
+            `{"name": "dp_sgd"}`.
         out: the run folder; by default a new one under `runs/`.
         resume: go on with the run that `out` holds.
         watcher: is called with the metrics of every round.
@@ -86,9 +88,14 @@ def run(
         SordinoError: one sentence that names what is wrong and what to do about it; nothing is half-written.
     """
     began = time.perf_counter()
+    if isinstance(mechanism, Mapping):
+        sections, mechanism = {**sections, "mechanism": mechanism}, None
+    if isinstance(model, Mapping):
+        sections, model = {**sections, "model": model}, None
     begun = RunFolder(Path(out)) if resume and out else None
-    earlier = begun.recipe() if begun is not None and begun.begun else Recipe.load()
-    recipe = (recipe or earlier).but(**sections)
+    if recipe is None and begun is not None and begun.begun:
+        recipe = begun.recipe()
+    recipe = Recipe.begin(sections) if recipe is None else recipe.but(**sections)
     folder = RunFolder(Path(out) if out else fresh_folder(recipe))
     _require_beginning(folder, resume)
     if resume:
