@@ -143,10 +143,9 @@ class ThriceFallen(Steady):
         loss, falls = public.get("loss", math.inf), turn.knobs.number("falls")
         falls = falls + 1 if loss < turn.knobs.number("loss") else 0
         fallen = falls >= _IN_A_ROW
-        return turn.knobs.but(
-            noise_multiplier=turn.knobs.noise_multiplier * (self.beta if fallen else 1.0),
-            **{THRESHOLDS: following, "loss": scalar(loss), "falls": scalar(0 if fallen else falls)},
-        )
+        noise = turn.knobs.noise_multiplier * (self.beta if fallen else 1.0)
+        following_knobs = {THRESHOLDS: following, "loss": scalar(loss), "falls": scalar(0 if fallen else falls)}
+        return turn.knobs.but(noise_multiplier=noise).plus(following_knobs)
 
 
 def compose(options: AdapDpFl, facts: PublicFacts) -> Mechanism:
