@@ -5,9 +5,9 @@ from __future__ import annotations
 from multiprocessing import parent_process
 
 import sordino
-from papers.rivals import adap_dp_fl, dp_dyns, fed_alpha_cdp, private_dl
+from papers.rivals import adap_dp_fl, cl_fl, dp_dyns, fed_alpha_cdp, private_dl
 
-SPECS = (adap_dp_fl.SPEC, private_dl.SPEC, dp_dyns.SPEC, fed_alpha_cdp.SPEC)
+SPECS = (adap_dp_fl.SPEC, private_dl.SPEC, dp_dyns.SPEC, fed_alpha_cdp.SPEC, cl_fl.SPEC)
 
 
 def admit() -> None:

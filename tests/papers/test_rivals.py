@@ -11,14 +11,15 @@ import torch
 from papers.experiment_runner import recipe_of
 from papers.rivals import admit
 from papers.rivals.adap_dp_fl import THRESHOLDS, ThriceFallen
+from papers.rivals.cl_fl import MedianGaussian, MedianSum
 from papers.rivals.dp_dyns import LongestOfBatch
 from papers.rivals.fed_alpha_cdp import Linear, LongestOfLayer
 from papers.rivals.private_dl import ThreeDeviations
 
 import sordino
 from sordino.random.streams import Streams
-from sordino.stages import Released
-from sordino.terms import Knobs, Terms, Turn, scalar
+from sordino.stages import Released, Shielded
+from sordino.terms import Knobs, Terms, Turn, Vanished, scalar
 
 GRADIENTS = torch.tensor([[3.0, 4.0, 0.0], [0.3, 0.0, 0.4], [0.0, 0.0, 0.0]])
 NOISE = torch.tensor([1.0, -1.0, 2.0])
@@ -64,12 +65,30 @@ def test_adap_dp_fl_takes_thresholds_from_what_was_told_and_lowers_noise_after_t
     assert adapter.start()["falls"] == scalar(0)
 
 
-@pytest.mark.parametrize("name", ["adap_dp_fl", "private_dl", "dp_dyns", "fed_alpha_cdp"])
+def test_cl_fl_clips_to_the_median_norm_and_scales_noise_by_it() -> None:
+    turn = Turn(Terms(1, torch.zeros(4000), Knobs(1.0, 3.0), np.arange(3)), Streams(0))
+    rows = torch.zeros(3, 4000)
+    rows[:, 0] = torch.tensor([8.0, -2.0, 1.0])
+    sum_, weights = MedianSum(None), torch.ones(3)
+    partial = sum_.start(turn.terms, None)
+    for place in range(3):
+        one = slice(place, place + 1)
+        partial = sum_.add(partial, Shielded(np.arange(3)[one], rows[one], weights[one], torch.zeros(1)))
+    summed = sum_.finish(partial, Vanished())
+    assert float(summed.total[0]) == pytest.approx(2 - 2 + 1, abs=1e-4) and summed.norm == pytest.approx(2)
+    released = MedianGaussian().release(summed, turn)
+    assert released.stddev == pytest.approx(3 * 2 / 3)
+    found = float(released.mean[1:].std())
+    assert 2 * 0.9 < found < 2 * 1.1  # and neither 2/3 nor 3/2 of it
+
+
+@pytest.mark.parametrize("name", ["adap_dp_fl", "private_dl", "dp_dyns", "fed_alpha_cdp", "cl_fl"])
 def test_a_rival_runs_repeats_and_is_certified_for_what_it_proves(name: str, tmp_path: Path) -> None:
     admit()
     recipe = recipe_of([*SMALL, f"mechanism.name={name}"])
     first, second = (sordino.run(recipe, out=tmp_path / part) for part in ("a", "b"))
     weights = [list(outcome.model.state_dict().values()) for outcome in (first, second)]
     assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True))
+    unit = "client" if name == "cl_fl" else "record"
     found = {(entry.unit, entry.observer, entry.epsilon is not None) for entry in first.certificate.entries}
-    assert found == {("record", observer, name == "adap_dp_fl") for observer in ("server", "outsider")}
+    assert found == {(unit, observer, name == "adap_dp_fl") for observer in ("server", "outsider")}
