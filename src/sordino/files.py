@@ -45,8 +45,10 @@ def make_folder(path: Path, mode: int) -> None:
     sync_folder(path.parent)
 
 
-def replace_file(path: Path, data: bytes, mode: int) -> None:
+def replace_file(path: Path, data: bytes, mode: int, *, durable: bool = True) -> None:
     """Writes a file aside, syncs it, and puts it in the old one's place.
+
+    What is not `durable` is not synced: it survives the end of the process, and may be torn when power is lost.
 
     Raises:
         StorageError: the disk is full, or the file is not ours to write.
@@ -58,12 +60,14 @@ def replace_file(path: Path, data: bytes, mode: int) -> None:
             with open(aside, "xb", opener=opener(mode)) as file:
                 file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    os.fsync(file.fileno())
             aside.replace(path)
         except OSError:
             aside.unlink(missing_ok=True)
             raise
-        sync_folder(path.parent)
+        if durable:
+            sync_folder(path.parent)
 
 
 def sync_folder(path: Path) -> None:

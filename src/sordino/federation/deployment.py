@@ -247,5 +247,5 @@ class Deployment:
         certificate = charging.certificate(last.stopped)
         words = tuple(deployed(context, self.federation, registry, self.app_hash))
         document = charging.document(certificate, replace(statement_of(context), deployment=words), last.stopped)
-        folder.save_model(context.layout, context.step.published(last.here.weights, last.here.state))
+        folder.save_model(context.state(context.step.published(last.here.weights, last.here.state)))
         folder.save_certificate(certificate, document)

@@ -1,8 +1,9 @@
 """A run's folder: what everybody may see, and what only the one who ran it may.
 
     public/   (0755, files 0644)  model.safetensors  certificate.json  metrics.jsonl  recipe.toml  heads.jsonl
+                                  scores.json (where the test records are public)
     private/  (0700, files 0600)  ledger.db  recipe.toml  run.json  checkpoint.safetensors  metrics.jsonl
-                                  certificate.json  clients.f32  notes.npz
+                                  certificate.json  clients.f32  notes.npz  scores.json
 
 What is public was released or was fixed beforehand, and is covered by the certificate; everything else is private:
 seed, cohorts, exact losses on private records, clip fractions, costs by client, timings, clients' rows.
@@ -26,11 +27,11 @@ import numpy as np
 from safetensors.torch import save
 from torch import Tensor
 
+from sordino import strict_json
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
 from sordino.errors import RecipeError
 from sordino.files import PRIVATE, PUBLIC, make_folder, opener, replace_file, writing
-from sordino.layout import Layout
 from sordino.opening.feature_map import FeatureMap
 from sordino.recipe import Recipe
 from sordino.runs.checkpoint import Checkpoint, about
@@ -112,8 +113,11 @@ class RunFolder:
     def create(self, recipe: Recipe, facts: Mapping[str, Any]) -> None:
         """Writes down what a new run was asked to do; from then on the folder holds a run."""
         self.prepare()
+        told = facts.get("mechanism", {})
         replace_file(self.recipe_file, recipe.to_toml().encode(), PRIVATE)
-        replace_file(self.public / "recipe.toml", public_recipe(recipe).encode(), PUBLIC)
+        replace_file(
+            self.public / "recipe.toml", public_recipe(recipe, told["name"] if told.get("own") else "").encode(), PUBLIC
+        )
         replace_file(self.private / "run.json", json.dumps(facts, indent=2).encode(), PRIVATE)
 
     def facts(self) -> dict[str, Any]:
@@ -153,9 +157,9 @@ class RunFolder:
         known = about(self._checkpoint.read_bytes()) if self._checkpoint.exists() else self.facts()
         return str(known["head"])
 
-    def save_model(self, layout: Layout, weights: Tensor, lens: FeatureMap | None = None) -> None:
-        """Writes the global model, one tensor a component, and the map that features go through before it, if any."""
-        tensors = {name: tensor.clone() for name, tensor in layout.unflatten(weights).items()}
+    def save_model(self, state: Mapping[str, Tensor], lens: FeatureMap | None = None) -> None:
+        """Writes the global model's whole state, and the map that features go through before it, if any."""
+        tensors = dict(state)
         tensors |= {} if lens is None else {f"opening/{name}": told.clone() for name, told in lens.named_buffers()}
         replace_file(self.model_file, save(tensors), PUBLIC)
 
@@ -163,6 +167,12 @@ class RunFolder:
         """Writes what the ledger proves, with who paid most (private), and what everybody may read of it (public)."""
         replace_file(self.private / "certificate.json", certificate.to_json().encode(), PRIVATE)
         replace_file(self.certificate_file, document.to_json().encode(), PUBLIC)
+
+    def save_scores(self, scores: Mapping[str, Any] | None, *, public: bool) -> None:
+        """Writes the final model's scores on the test records: to `private/`, and to `public/` where these are."""
+        if scores is not None:
+            for folder, mode in ((self.private, PRIVATE), *([(self.public, PUBLIC)] if public else [])):
+                replace_file(folder / "scores.json", strict_json.dumps(scores, indent=2).encode(), mode)
 
     def log(self, metrics: Mapping[str, Any], released: Mapping[str, Any]) -> None:
         """Appends one line of metrics, and one of what was released of them; what is not finite is written as null."""

@@ -54,8 +54,8 @@ class ServerSide:
     """The server of a federation.
 
     **Formal guarantees**: terms are broadcast only after their cost is durably reserved (`reserve` comes before the
-    broadcast); what was released is settled at what it really cost, and a release that is dearer than its quote fails
-    there.
+    broadcast; in a simulation, where nobody hears of terms, before anything is added up); what was released is settled
+    at what it really cost, and a release that is dearer than its quote fails there.
     """
 
     mechanism: Mechanism
