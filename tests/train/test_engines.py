@@ -206,11 +206,18 @@ def test_known_layers_are_known_and_others_are_not():
         assert known_layers(model) is None
 
 
+def chosen(model, engine="auto", record=None):
+    return engines.choose(model, cross_entropy, engine, record).engine
+
+
 def test_the_choice_follows_from_the_model_alone():
-    assert engines.resolve(mlp(), "auto") == engines.resolve(cnn(), "processes") == "layers"
-    assert engines.resolve(Gated(), "auto") == "vmap" and engines.resolve(mlp(), "loop") == "loop"
-    assert engines.resolve(nn.Sequential(nn.Conv2d(1, 1, 1, groups=1, dilation=2)), "batched") == "loop"
+    assert chosen(mlp()) == chosen(cnn(), "processes") == "layers"
+    assert chosen(Gated()) == "vmap" and chosen(mlp(), "loop") == "loop"
+    assert chosen(Gated(), record=torch.zeros(6)) == "taps"
+    assert chosen(nn.Sequential(nn.Conv2d(1, 1, 1, groups=1, dilation=2)), "batched") == "loop"
     with pytest.raises(RecipeError, match=r"train\.engine"):
-        engines.resolve(mlp(), "fast")
+        chosen(mlp(), "fast")
     with pytest.raises(RecipeError, match=r"train\.engine"):
-        engines.gradients(Gated(), cross_entropy, "layers")
+        chosen(Gated(), "layers")
+    with pytest.raises(RecipeError, match="made-up record"):
+        chosen(Gated(), "taps")

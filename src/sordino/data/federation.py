@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,6 +46,11 @@ class ClientData:
         """Shape of one record."""
         return tuple(self.x.shape[1:])
 
+    @property
+    def input_dtype(self) -> torch.dtype:
+        """Floats, or whole numbers (a text's)."""
+        return self.x.dtype
+
 
 class Borrowed(ClientData):
     """The same records, left where they are in the federation's tensors: gathered only where somebody looks."""
@@ -59,6 +66,10 @@ class Borrowed(ClientData):
     def input_shape(self) -> tuple[int, ...]:
         return tuple(self.source_x.shape[1:])
 
+    @property
+    def input_dtype(self) -> torch.dtype:
+        return self.source_x.dtype
+
     @cached_property
     def x(self) -> Tensor:
         return self.source_x.index_select(0, torch.from_numpy(self.records))
@@ -72,8 +83,8 @@ class Borrowed(ClientData):
 class Federation:
     """Private training records spread over clients, test records, and (if set aside) public records.
 
-    `classes` is the number of classes, or 0 for regression. Inputs are float32 `[records, …]`; labels are int64
-    `[records]`, or float32 `[records, …]` for regression.
+    `classes` is the number of classes, or 0 for regression. Inputs are float32 `[records, …]`, or int64 where they are
+    numbers of something (a text's characters); labels are int64 `[records]`, or float32 `[records, …]` for regression.
 
     **Formal guarantees**: everything is finite, labels lie in range, every client holds at least one record.
 
@@ -120,6 +131,15 @@ class Federation:
         """Whether the test records are public, so that what is measured on them may steer and be published."""
         return bool(self.declared.test)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the clients are called, where they have names: kept private, and remembered by a ledger as digests."""
+        return tuple(getattr(self.partition, "names", ()))
+
+    def name_of(self, client: int) -> str:
+        """Returns what a client is called: its name, or else its number."""
+        return self.names[client] if self.names else str(client)
+
     def proposed(self) -> PublicCounts:
         """Returns the facts that the data suggest. Whoever declares them says that they may be published."""
         return proposal(self)
@@ -139,16 +159,24 @@ class Federation:
             return self  # nothing to check again
         return replace(self, declared=known, classes=self.classes if known.classes is None else known.classes)
 
+    def noting(self, told: PublicCounts) -> Federation:
+        """Returns the federation with these facts added to the declaration; a run asks for what is missing still."""
+        return replace(self, declared=self.declared.plus(told))
+
     def scaled(
         self, ranges: Mapping[str, Range], columns: Sequence[str] = (), outside: Outside = "refuse"
     ) -> Federation:
         """Returns the federation with features mapped from their declared ranges to [−1, 1]."""
 
-        def mapped(x: Tensor) -> Tensor:
-            return scaled(self.name, x, ranges, columns, outside)
+        return self.mapped(lambda x: scaled(self.name, x.to(torch.float32), ranges, columns, outside))
 
-        public = None if self.public_x is None else mapped(self.public_x)
-        return replace(self, train_x=mapped(self.train_x), test_x=mapped(self.test_x), public_x=public)
+    def mapped(self, function: Callable[[Tensor], Tensor]) -> Federation:
+        """Returns the federation with all inputs mapped by a public function, record by record."""
+        public = None if self.public_x is None else function(self.public_x)
+        train, test = function(self.train_x), function(self.test_x)
+        if train is self.train_x and test is self.test_x and public is self.public_x:
+            return self
+        return replace(self, train_x=train, test_x=test, public_x=public)
 
     @cached_property
     def digest(self) -> str:
@@ -185,7 +213,7 @@ class Federation:
         """Makes a federation of the user's own tensors or arrays.
 
         Args:
-            x: inputs, one row a record.
+            x: inputs, one row a record; bytes (uint8) are pixels, and are scaled to [0, 1].
             y: labels: integers 0 … classes − 1, or floats for regression.
             clients: the number of clients (records are dealt out at random), or the owner of each record (any values:
                 names, numbers), or None: every record is a client of its own.
@@ -219,6 +247,34 @@ class Federation:
         deal = disjoint.by_key(owners) if owners is not None else disjoint.iid(records, everyone, seed)
         told = PublicCounts(population=count, classes=classes).plus(public or UNDECLARED)
         return cls(name, train_x, train_y, test_x, test_y, known, deal, declared=told)
+
+    @classmethod
+    def from_dataframe(cls, frame: Any, label: str, client: str | None = None, **options: Any) -> Federation:
+        """Makes a federation of a data frame; see `sordino.data.from_own.from_dataframe`."""
+        from sordino.data.from_own import from_dataframe
+
+        return from_dataframe(frame, label, client, **options)
+
+    @classmethod
+    def from_csv(
+        cls, file: str | os.PathLike[str], label: str = "label", client: str | None = None, **options: Any
+    ) -> Federation:
+        """Makes a federation of a CSV file with a header; see `sordino.data.from_own.from_csv`."""
+        from sordino.data.from_own import from_csv
+
+        return from_csv(file, label, client, **options)
+
+    @classmethod
+    def from_dataloaders(
+        cls,
+        loaders: Mapping[str, Iterable[tuple[Any, Any]]] | Sequence[Iterable[tuple[Any, Any]]],
+        test: Iterable[tuple[Any, Any]] | float | None = None,
+        **options: Any,
+    ) -> Federation:
+        """Makes a federation of one data loader a client; see `sordino.data.from_own.from_dataloaders`."""
+        from sordino.data.from_own import from_dataloaders
+
+        return from_dataloaders(loaders, test, **options)
 
 
 def _check_split(name: str, x: Tensor, y: Tensor, classes: int) -> None:

@@ -13,12 +13,15 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from sordino.errors import ModelError
+from sordino.models.outputs import scores
 
 _PROBES = 3
 _TOLERANCE = 1e-4
 
 
-def check(module: nn.Module, input_shape: Sequence[int] | None = None) -> None:
+def check(
+    module: nn.Module, input_shape: Sequence[int] | None = None, input_dtype: torch.dtype = torch.float32
+) -> None:
     """Raises a ModelError unless every example's loss depends on that example and the weights alone.
 
     Per-example and per-client gradients are meaningless otherwise, and so is a bound on them. With `input_shape`, a
@@ -38,16 +41,59 @@ def check(module: nn.Module, input_shape: Sequence[int] | None = None) -> None:
     if input_shape is not None:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(0)
-            _probe(copy.deepcopy(module).train(), torch.randn(_PROBES, *input_shape))
+            _probe(copy.deepcopy(module).train(), made_up(module, input_shape, input_dtype))
 
 
-def check_outputs(module: nn.Module, input_shape: Sequence[int], classes: int, target_shape: Sequence[int]) -> None:
+def made_up(
+    module: nn.Module, input_shape: Sequence[int], input_dtype: torch.dtype = torch.float32, count: int = _PROBES
+) -> Tensor:
+    """Returns records that are nobody's: standard normal, or whole numbers that every embedding of the model holds."""
+    generator = torch.Generator().manual_seed(0)
+    if input_dtype.is_floating_point:
+        return torch.randn(count, *input_shape, generator=generator)
+    most = min((len(table) for table in _tables(module)), default=1)
+    return torch.randint(0, most, (count, *input_shape), generator=generator)
+
+
+def suited(module: nn.Module, x: Tensor) -> Tensor:
+    """Returns inputs as the model takes them: whole numbers become floats where it has no embedding to look them up in.
+
+    Raises:
+        ModelError: a number is beyond every embedding of the model.
+    """
+    if x.is_floating_point():
+        return x
+    tables = _tables(module)
+    if not tables:
+        return x.to(torch.float32)
+    most = max(map(len, tables))
+    if x.numel() and not 0 <= int(x.min()) <= int(x.max()) < most:
+        raise ModelError(
+            f"inputs are whole numbers {int(x.min())} … {int(x.max())}, but the model's embedding holds 0 … {most - 1}"
+            ": give it more entries (num_embeddings), or number the inputs from 0."
+        )
+    return x
+
+
+def _tables(module: nn.Module) -> list[Tensor]:
+    kinds = (nn.Embedding, nn.EmbeddingBag)
+    return [layer.weight for layer in module.modules() if isinstance(layer, kinds)]
+
+
+def check_outputs(
+    module: nn.Module,
+    input_shape: Sequence[int],
+    classes: int,
+    target_shape: Sequence[int],
+    input_dtype: torch.dtype = torch.float32,
+) -> None:
     """Raises a ModelError unless the model has an output for each class, or for each number that is to be predicted.
 
     **Edge cases**: more outputs than classes are fine: the others are never right. No private data is used.
     """
     with torch.random.fork_rng(devices=[]), torch.no_grad():
-        found = tuple(copy.deepcopy(module).eval()(torch.zeros(_PROBES, *input_shape)).shape)
+        records = torch.zeros(_PROBES, *input_shape, dtype=input_dtype)
+        found = tuple(scores(copy.deepcopy(module).eval()(records)).shape)
     each = f"the model's output has shape {found[1:]} for a record"
     if classes and (len(found) != 2 or found[1] < classes):
         raise ModelError(
@@ -111,12 +157,9 @@ def _probe(module: nn.Module, x: Tensor) -> None:
 
 def _forward(module: nn.Module, x: Tensor) -> Tensor:
     try:
-        outputs = module(x)
+        return scores(module(x))
     except (RuntimeError, ValueError, IndexError) as error:
         raise ModelError(f"the model does not accept records of shape {tuple(x.shape[1:])}: {error}") from None
-    if not isinstance(outputs, Tensor):
-        raise ModelError(f"the model returns {type(outputs).__name__}: it must return one tensor of outputs.")
-    return outputs
 
 
 def _close(left: Tensor, right: Tensor) -> bool:

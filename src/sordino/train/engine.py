@@ -6,12 +6,15 @@ model and the sizes alone; timing decides only which process computes a chunk, w
 
 from __future__ import annotations
 
+import copy
 import math
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from sordino.errors import RecipeError
 from sordino.layout import Layout
@@ -19,49 +22,99 @@ from sordino.models.losses import Loss
 from sordino.train.functional import FunctionalGradients
 from sordino.train.gradients import Gradients
 from sordino.train.layered import LayeredGradients
-from sordino.train.layers.known import known_layers
+from sordino.train.layers.known import layers_of
 from sordino.train.looped import LoopedGradients
+from sordino.train.sites import rewritten
+from sordino.train.tapped import TappedGradients
 from sordino.types import IntArray
 
-Engine = Literal["layers", "vmap", "loop"]
-"""Hand-written layers over all clients of a chunk; `torch.func.vmap` over them; or client by client."""
+Engine = Literal["layers", "taps", "vmap", "loop"]
+"""Hand-written layers over all clients of a chunk; any module, tapped; `vmap` over clients; or one after the other."""
 
 _CHUNK_BYTES = 2**24
 """Working memory of a chunk: a few times a core's own cache."""
 
 
-def resolve(model: nn.Module, engine: str) -> Engine:
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """An engine, and why it was chosen."""
+
+    engine: Engine
+    gradients: Gradients
+    why: str
+
+    def __str__(self) -> str:
+        """Returns a sentence for people."""
+        return f"gradients: {_WORDS[self.engine]}, as {self.why}"
+
+
+_WORDS = {
+    "layers": "layers written by hand, all clients at once",
+    "taps": "all examples at once through the model's own forward pass",
+    "vmap": "all clients at once through torch.func.vmap",
+    "loop": "one client after the other and one example after the other, which is slow",
+}
+
+
+def choose(model: nn.Module, loss: Loss, engine: str = "auto", record: Tensor | None = None) -> Choice:
     """Returns the engine that a setting stands for.
 
-    `auto`, `batched` and `processes` take the hand-written layers where the model consists of those. Else they take
-    `vmap`, except for convolutions, which it makes slower than they are client by client.
+    `auto`, `batched` and `processes` take the hand-written layers where the model is a chain of those, as
+    `nn.Sequential` or by a `forward` of its own. Else they take the taps, which need a made-up `record`, and where
+    `vmap` cannot run the model, or without a record, the loop (`vmap` where no convolution makes it slow).
     """
-    if engine in ("layers", "vmap", "loop"):
-        return engine  # type: ignore[return-value]
+    if engine in ("layers", "taps", "vmap", "loop"):
+        return Choice(engine, gradients(model, loss, engine, record), "train.engine asks for it")  # type: ignore[arg-type]
     if engine not in ("auto", "batched", "processes"):
         raise RecipeError(f"train.engine is {engine!r}: choose auto, batched, loop or processes.")
-    if known_layers(model) is not None:
-        return "layers"
-    convolutions = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.RNNBase)
-    return "loop" if any(isinstance(module, convolutions) for module in model.modules()) else "vmap"
+    layers = layers_of(model)
+    if not isinstance(layers, str):
+        shape = "an nn.Sequential" if type(model) is nn.Sequential else "a forward pass that is a chain"
+        found = LayeredGradients(layers, loss, Layout.of(model).width)
+        return Choice("layers", found, f"the model is {shape} of known layers")
+    if record is None:
+        kind: Engine = _for_clients(model)
+        return Choice(kind, gradients(model, loss, kind), layers)
+    try:
+        tapped = TappedGradients(model, loss, record, _of_clients(model, loss))
+    except Exception as error:  # whatever the model, or vmap, raises
+        reason = str(error).strip().partition("\n")[0][:120]
+        return Choice("loop", LoopedGradients(model, loss), f"torch.func.vmap cannot run the model ({reason})")
+    return Choice("taps", tapped, layers)
 
 
-def gradients(model: nn.Module, loss: Loss, engine: Engine) -> Gradients:
+def _for_clients(model: nn.Module) -> Engine:
+    """Returns the engine for clients with weights of their own: `vmap` makes convolutions slower than they are."""
+    slow = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.RNNBase)
+    return "loop" if any(isinstance(module, slow) for module in model.modules()) else "vmap"
+
+
+def _of_clients(model: nn.Module, loss: Loss) -> Gradients:
+    if _for_clients(model) == "loop":
+        return LoopedGradients(model, loss)
+    return FunctionalGradients(rewritten(copy.deepcopy(model)), loss)  # the library's attention has no rule for vmap
+
+
+def gradients(model: nn.Module, loss: Loss, engine: Engine, record: Tensor | None = None) -> Gradients:
     """Returns the engine's gradients."""
     if engine == "loop":
         return LoopedGradients(model, loss)
     if engine == "vmap":
         return FunctionalGradients(model, loss)
-    layers = known_layers(model)
-    if layers is None:
-        raise RecipeError("train.engine is 'layers', but the model holds a layer that it does not know: choose auto.")
+    if engine == "taps":
+        if record is None:
+            raise RecipeError("train.engine is 'taps', which needs a made-up record: choose auto.")
+        return TappedGradients(model, loss, record, _of_clients(model, loss))
+    layers = layers_of(model)
+    if isinstance(layers, str):
+        raise RecipeError(f"train.engine is 'layers', but {layers}: choose auto.")
     return LayeredGradients(layers, loss, Layout.of(model).width)
 
 
-def footprint(gradients: Gradients, input_shape: tuple[int, ...]) -> int:
+def footprint(gradients: Gradients, input_shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
     """Returns about how many numbers one record's forward pass keeps."""
     if isinstance(gradients, LayeredGradients):
-        return gradients.footprint(input_shape)
+        return gradients.footprint(input_shape, dtype)
     return 8 * math.prod(input_shape)
 
 

@@ -39,6 +39,6 @@ class FunctionalGradients:
     def clipped_examples(self, rows: Tensor, x: Tensor, y: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
         # each example as a client of its own
         own = rows.expand(x.shape[0], -1).repeat_interleave(x.shape[1], 0)
-        alone = self.gradients(own, x.flatten(0, 1)[:, None], y.flatten(0, 1)[:, None], x.new_ones(len(own), 1))
+        alone = self.gradients(own, x.flatten(0, 1)[:, None], y.flatten(0, 1)[:, None], own.new_ones(len(own), 1))
         examples = alone.view(*x.shape[:2], -1)
         return summed_examples(examples, mask, bound)

@@ -31,15 +31,17 @@ ALIKE = 4
 class LayeredGradients:
     """Gradients of a sequence of layers."""
 
+    fewest = ALIKE
+
     def __init__(self, layers: list[Layer], loss: Loss, width: int) -> None:
         self.layers, self.loss, self.width = layers, loss, width
         self._footprints: dict[tuple[int, ...], int] = {}
         self._first = min(place for place, layer in enumerate(layers) if hasattr(layer, "gradient"))
 
-    def footprint(self, shape: tuple[int, ...]) -> int:
+    def footprint(self, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
         """Returns how many numbers the layers hold for one record of the given shape."""
         if shape not in self._footprints:
-            x, rows = torch.zeros(1, 1, *shape), torch.zeros(1, self.width)
+            x, rows = torch.zeros(1, 1, *shape, dtype=dtype), torch.zeros(1, self.width)
             total = x.numel()
             for layer in self.layers:
                 x, _ = layer.forward(rows, x)
@@ -53,7 +55,7 @@ class LayeredGradients:
         return x
 
     def gradients(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-        out = x.new_empty(x.shape[0], self.width)
+        out = rows.new_empty(x.shape[0], self.width)
         with torch.no_grad():
             for layer, inputs, error in self._terms(rows, x, y, weights):
                 layer.gradient(inputs, error, out)
@@ -69,7 +71,7 @@ class LayeredGradients:
         return total, norms
 
     def clipped_examples(self, rows: Tensor, x: Tensor, y: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
-        lacking = ALIKE - (x.shape[1] if len(rows) > 1 else mask.numel())
+        lacking = self.fewest - (x.shape[1] if len(rows) > 1 else mask.numel())
         if lacking > 0 and mask.numel():
             x, y = (torch.cat([part, part[:, :1].expand(-1, lacking, *part.shape[2:])], 1) for part in (x, y))
             sums, norms = self.clipped_examples(rows, x, y, functional.pad(mask, (0, lacking)), bound)
@@ -78,7 +80,7 @@ class LayeredGradients:
         good = torch.isfinite(norms)
         if not good.all():
             # blank such examples out, as ∞·0 is not 0; what is still not finite comes from the weights, not the data
-            blanked = x.where(good[(..., *[None] * (x.dim() - 2))], 0.0)
+            blanked = x.where(good[(..., *[None] * (x.dim() - 2))], x.new_zeros(()))
             sums, _ = self._clip_examples(rows, blanked, y, mask * good, bound)
             sums = sums.where(torch.isfinite(sums).all(1, keepdim=True), 0.0)
         return sums, norms
@@ -90,7 +92,7 @@ class LayeredGradients:
         held(max(error[..., 0].numel() for _, _, error in terms), len(x), SPREAD)
         factors = clip_factors(norms, bound)[:, None]
         merged = [(layer, _together(inputs), _together(_scaled(error, factors))) for layer, inputs, error in terms]
-        return self._collected(merged, x.new_empty(1, self.width, dtype=torch.float64))[0], norms
+        return self._collected(merged, rows.new_empty(1, self.width, dtype=torch.float64))[0], norms
 
     @torch.no_grad()
     def _clip_examples(self, rows: Tensor, x: Tensor, y: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
@@ -104,8 +106,8 @@ class LayeredGradients:
         scaled = [(layer, inputs, _scaled(error, factors)) for layer, inputs, error in others]
         positions = max([1, *(error[0, 0, ..., 0].numel() for _, _, error in others)])
         held(mask.shape[1] * positions, mask.shape[1], SPREAD if positions > 1 else 1)
-        dtype = x.dtype if mask.shape[1] * positions <= SINGLE else torch.float64
-        out = self._collected(scaled, x.new_empty(len(x), self.width, dtype=dtype))
+        dtype = rows.dtype if mask.shape[1] * positions <= SINGLE else torch.float64
+        out = self._collected(scaled, rows.new_empty(len(x), self.width, dtype=dtype))
         for layer, each in single.items():
             cast(Single, layer).place(_weighted(factors, each), out)
         return out, norms

@@ -30,7 +30,7 @@ class LoopedGradients:
         return summed_clients(self.gradients(rows, x, y, weights), bound)
 
     def clipped_examples(self, rows: Tensor, x: Tensor, y: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
-        one = x.new_ones(1)
+        one = rows.new_ones(1)
         rows = rows.expand(len(x), -1)
         examples = [
             torch.stack([self._gradient(row, x_j[None], y_j[None], one) for x_j, y_j in zip(xs, ys, strict=True)])

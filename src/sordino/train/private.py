@@ -126,7 +126,7 @@ def example_sums(
     **Formal guarantees**: one record moves the sum, as it was computed, by at most clip_norm. In double precision where
     a client has more than 32 records; those of fewer are exact in either.
     """
-    found, numbers = [], shard.x[:1].numel()
+    found, numbers = [], getattr(gradients, "numbers", shard.x[:1].numel())
     clipped = torch.zeros(len(shard.clients), dtype=torch.int64)
     for batch in (part for whole in batches for part in whole.narrower(numbers, SINGLE)):
         rows, mask = torch.from_numpy(batch.rows), batch.mask(w.dtype)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from sordino.layout import Layout
+from sordino.models.outputs import scores
 
 
 class Stateless:
@@ -18,5 +19,4 @@ class Stateless:
 
     def __call__(self, row: Tensor, batch: Tensor) -> Tensor:
         """Returns the outputs for a batch under the weights `row [d]`."""
-        outputs: Tensor = functional_call(self._model, self.layout.unflatten(row), (batch,))
-        return outputs
+        return scores(functional_call(self._model, self.layout.unflatten(row), (batch,)))

@@ -37,9 +37,10 @@ class Trainer:
         loss: losses of single examples; a client's objective on a batch is their mean.
         settings: how every client trains.
         engine: `auto`, `batched` (in this process alone), `loop` (client by client) or `processes` (with the other
-            processes from the start); the attribute `engine` says how gradients are computed.
+            processes from the start); the attribute `choice` says how gradients are computed, and why.
         chunk: clients computed at once; by default as many as fit the working memory.
         after_step: a projection after every local step.
+        record: a made-up record, from which models of any kind are looked at (`engine.choose`).
 
     **Formal guarantees**: the same seed and settings give the same bits, whatever else the machine does. Another chunk
     changes nothing but the last digits.
@@ -55,11 +56,12 @@ class Trainer:
         engine: str = "auto",
         chunk: int | None = None,
         after_step: AfterStep | None = None,
+        record: Tensor | None = None,
     ) -> None:
         self.settings, self.loss, self.chunk, self.width = settings, loss, chunk, Layout.of(model).width
-        self.engine = engines.resolve(model, engine)
+        self.choice = engines.choose(model, loss, engine, record)
         self._pool = WorkerPool(_PARALLELISM.get(engine, "alone"))
-        self._gradients = engines.gradients(model, loss, self.engine)
+        self._gradients = self.choice.gradients
         self.optimizer = optimizer(settings)
         rule = (self._gradients, self.optimizer, settings.batch_size, after_step, settings.weight_decay)
         self._descent, self._private, self._examples = Descent(*rule), PrivateDescent(*rule), ExampleSum(rule[0])
@@ -164,6 +166,11 @@ class Trainer:
         losses, right = zip(*self._pool.each(self._evaluation, jobs), strict=True)
         return sum(losses) / len(y), None if y.is_floating_point() else sum(right) / len(y)
 
+    def outputs(self, w: Tensor, x: Tensor) -> Tensor:
+        """Returns the model's outputs for records."""
+        with torch.no_grad():
+            return self._gradients.outputs(w[None], x[None])[0]
+
     def _counts(self, data: ClientData) -> IntArray:
         """Returns the number of local steps of each client."""
         if self.settings.steps is not None:
@@ -184,7 +191,7 @@ class Trainer:
             empty = data.clients[np.argmin(data.sizes)]
             raise DataError(f"client {empty} has no records: leave it out of the cohort, or give it data.")
         batch = self._batch(data.sizes) if batch is None else batch
-        record = engines.footprint(self._gradients, data.input_shape)
+        record = engines.footprint(self._gradients, data.input_shape, data.input_dtype)
         memory = 4 * (2 * record * batch + rows * self.width)
         return [Shard.of(data, stretch) for stretch in engines.stretches(batch * counts, memory, self.chunk)]
 

@@ -218,6 +218,7 @@ class SumServer:
     def _close_masked(self) -> dict[int, bytes]:
         self._alive = self._sharers & ~self._flags(self._awaited)
         check_enough(self.terms, int(self._alive.sum()))
+        self._story = self._view.agreed(self._sharers, self._alive, self._registry)
         plain = from_server(self.terms, MessageKind.SURVIVORS, SurvivorList(self._alive, {}).pack())
         answers = dict.fromkeys(np.flatnonzero(self._alive).tolist(), plain)
         for accused in answers.keys() & self._complaints.keys():
@@ -227,10 +228,9 @@ class SumServer:
 
     def _take_consent(self, signed: Signed) -> None:
         place, consent = self._view.places[signed.sender], Consent.parse(Reader(signed.body))
-        story = self._view.agreed(self._sharers, self._alive, self._registry)
-        if consent.story != story:
+        if consent.story != self._story:
             raise SplitView(f"client {signed.sender} consents to another story of who is alive: drop the message")
-        self._check_names(signed.sender, story, consent.names)
+        self._check_names(signed.sender, consent.names)
         for accuser in self._complaints.get(place, {}):
             box, opening = self._boxes[place][accuser], consent.openings.get(accuser)
             if justified(self._view, place, accuser, box, opening):
@@ -240,12 +240,13 @@ class SumServer:
         self._consents[place] = consent.names
         self._awaited.discard(place)
 
-    def _check_names(self, client: int, story: bytes, names: bytes) -> None:
+    def _check_names(self, client: int, names: bytes) -> None:
         """Refuses a signature that others would refuse; tags can be checked by those that they are for alone."""
         if self.terms.tagged:
             return check_size(self._alive, names, client)
+        signed = fingerprint(self.terms, MessageKind.CONSENT, client, self._story)
         try:
-            verify(self._registry[client], names, fingerprint(self.terms, MessageKind.CONSENT, client, story), client)
+            verify(self._registry[client], names, signed, client)
         except BadSignature as error:
             raise SplitView(f"client {client} did not sign the story that it consents to") from error
         return None

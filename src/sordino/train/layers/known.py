@@ -8,6 +8,7 @@ from itertools import accumulate
 from torch import nn
 
 from sordino.layout import Layout
+from sordino.train.layers.chain import Link, chain, pair
 from sordino.train.layers.conv import Conv2d
 from sordino.train.layers.layer import Component, Layer
 from sordino.train.layers.linear import Linear
@@ -21,24 +22,49 @@ _PLAIN_IMAGES = (nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.Unflatten)
 
 
 def known_layers(model: nn.Module) -> list[Layer] | None:
-    """Returns the model as hand-written layers, or None where it holds something that we do not know.
+    """Returns the model as hand-written layers, or None where it holds something that we do not know."""
+    found = layers_of(model)
+    return None if isinstance(found, str) else found
 
-    **Edge cases**: exact types only, as a subclass may compute something else. Frozen or shared weights, hooks and
-    reparametrisations make a model unknown.
+
+def layers_of(model: nn.Module) -> list[Layer] | str:
+    """Returns the model as hand-written layers, or why it cannot be.
+
+    **Edge cases**: exact types only, as a subclass may compute something else. Frozen, shared or unused weights, hooks
+    and reparametrisations make a model unknown. A module with a `forward` of its own is read as a chain (`chain.py`).
     """
+    if len(Layout.of(model).names) != len(list(model.named_parameters(remove_duplicate=False))):
+        return "some of its weights are frozen or shared"
+    if any(_hooked(module) for module in model.modules()):
+        return "it has hooks"
+    leaves = list(_leaves("", model))
+    links = list[Link](leaves) if all(type(module) in _MAKERS for _, module in leaves) else chain(model)
+    return links if isinstance(links, str) else _layers(links, components_of(model))
+
+
+def components_of(model: nn.Module) -> dict[str, Component]:
+    """Returns where each trainable parameter lies in a row."""
     layout = Layout.of(model)
-    if len(layout.names) != len(list(model.named_parameters(remove_duplicate=False))):
-        return None
     starts = accumulate(layout.sizes, initial=0)
-    components = {
+    return {
         name: Component(start, shape) for name, start, shape in zip(layout.names, starts, layout.shapes, strict=False)
     }
+
+
+def _layers(links: list[Link], components: Components) -> list[Layer] | str:
     layers: list[Layer] = []
-    for prefix, module in _leaves("", model):
-        layer = None if _hooked(module) else _layer(prefix, module, components)
-        if layer is None and type(module) is not nn.Identity:
-            return None
-        layers += [] if layer is None else [layer]
+    for link in links:
+        if not isinstance(link, tuple):
+            layers.append(link)
+        elif type(link[1]) is not nn.Identity:
+            layer = _layer(*link, components)
+            if layer is None:
+                return f"{link[0].rstrip('.')} ({type(link[1]).__name__}) is not a layer that is written by hand"
+            layers.append(layer)
+    modules = [link for link in links if isinstance(link, tuple)]
+    used = [f"{prefix}{name}" for prefix, module in modules for name, _ in module.named_parameters()]
+    if sorted(used) != sorted(components):
+        return "some of its weights are used more than once, or not at all"
     return _pooled_first(layers)
 
 
@@ -79,17 +105,18 @@ def _linear(module: nn.Linear, weight: Component, bias: Component | None) -> Lay
     return Linear(weight, bias)
 
 
-def _conv(module: nn.Conv2d, weight: Component, bias: Component | None) -> Layer | None:
+def convolution(module: nn.Conv2d, weight: Component, bias: Component | None) -> Conv2d | None:
+    """Returns a convolution as a layer, or None where it is an unusual one."""
     usual = module.groups == 1 and module.dilation == (1, 1) and module.padding_mode == "zeros"
     if not usual or isinstance(module.padding, str):
         return None
-    return Conv2d(weight, bias, _pair(module.stride), _pair(module.padding))
+    return Conv2d(weight, bias, pair(module.stride), pair(module.padding))
 
 
 def _pool(module: nn.MaxPool2d, *_: Component | None) -> Layer | None:
     if module.return_indices:
         return None
-    size, stride, padding, dilation = map(_pair, (module.kernel_size, module.stride, module.padding, module.dilation))
+    size, stride, padding, dilation = map(pair, (module.kernel_size, module.stride, module.padding, module.dilation))
     return MaxPool2d(size, stride, padding, dilation, module.ceil_mode)
 
 
@@ -97,18 +124,20 @@ def _flatten(module: nn.Flatten, *_: Component | None) -> Layer | None:
     return Flatten() if (module.start_dim, module.end_dim) == (1, -1) else None
 
 
-def _pair(value: int | tuple[int, ...]) -> tuple[int, int]:
-    return (value, value) if isinstance(value, int) else (value[0], value[-1])
-
-
 def _plain(module: nn.Module, *_: Component | None) -> Layer:
     return Plain(module)
 
 
+def _scores(module: nn.LogSoftmax, *_: Component | None) -> Layer | None:
+    return Plain(module) if module.dim in (1, -1) else None  # over the classes, and not over the records
+
+
 _MAKERS: dict[type[nn.Module], Callable[..., Layer | None]] = {
+    nn.Identity: lambda *_: None,
+    nn.LogSoftmax: _scores,
     **dict.fromkeys((*_PLAIN, *_PLAIN_IMAGES), _plain),
     nn.Linear: _linear,
-    nn.Conv2d: _conv,
+    nn.Conv2d: convolution,
     nn.MaxPool2d: _pool,
     nn.Flatten: _flatten,
     nn.ReLU: lambda *_: Relu(),

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from sordino.errors import ModelError
+
 
 @dataclass(frozen=True)
 class Relu:
@@ -23,10 +25,18 @@ class Relu:
 
 @dataclass(frozen=True)
 class Flatten:
-    """Joins all dimensions of an example into one."""
+    """Joins all dimensions of an example into one, of so many numbers where a width is given."""
+
+    width: int | None = None
 
     def forward(self, rows: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        return x.flatten(2), x
+        flat = x.flatten(2)
+        if self.width not in (None, flat.shape[2]):
+            raise ModelError(
+                f"the model's view makes rows of {self.width} numbers, but a record has {flat.shape[2]} there, so "
+                "that it would mix records: use torch.flatten(x, 1)."
+            )
+        return flat, x
 
     def backward(self, rows: Tensor, saved: Tensor, error: Tensor) -> Tensor:
         # in the memory order of the inputs, which the layers before go on with

@@ -1,0 +1,72 @@
+"""Weights whose gradient is in memory for every example by itself: scales and shifts, and whatever has no other way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sordino.train.layers.layer import Component
+from sordino.train.layers.linear import Linear
+
+
+@dataclass(frozen=True)
+class Whole:
+    """One parameter of which every example had a copy: the error is that example's gradient, and inputs do not matter.
+
+    **Formal guarantees**: sums and norms of vectors that are in memory, in double precision.
+    """
+
+    weight: Component
+
+    def gradient(self, x: Tensor, error: Tensor, out: Tensor) -> None:
+        self.place(self.examples(x, error).sum(1, dtype=out.dtype), out)
+
+    def squared_norms(self, x: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
+        each = self.examples(x, error).double()
+        lengths = torch.linalg.vector_norm(each, dim=2).sum(1)
+        return each.sum(1).square().sum(1).to(error.dtype), lengths.to(error.dtype)
+
+    def examples(self, x: Tensor, error: Tensor) -> Tensor:
+        """Returns each example's own gradient, `[n, b, entries]`."""
+        return error.flatten(2)
+
+    def place(self, sums: Tensor, out: Tensor) -> None:
+        self.weight.of(out).copy_(sums.view(len(sums), *self.weight.shape))
+
+
+@dataclass(frozen=True)
+class Affine(Whole):
+    """y = w·x + c, entry by entry: what follows a normalisation, whose outcome is x. Positions `[n, b, p, entries]`."""
+
+    bias: Component | None = None
+
+    def examples(self, x: Tensor, error: Tensor) -> Tensor:
+        scale = (x * error).sum(2)
+        return scale if self.bias is None else torch.cat([scale, error.sum(2)], 2)
+
+    def place(self, sums: Tensor, out: Tensor) -> None:
+        super().place(sums[:, : self.weight.size], out)
+        if self.bias is not None:
+            self.bias.of(out).copy_(sums[:, self.weight.size :].view(len(sums), *self.bias.shape))
+
+
+@dataclass(frozen=True)
+class LinearOverTime(Linear):
+    """A linear layer that every example passes at several positions `[n, b, p, entries]`, with gradients in memory.
+
+    For layers that are not too large this is the cheapest way: products of single precision, and no second ones for
+    the sum. The vector that was computed is the one that is clipped, so that its own rounding does not matter.
+    """
+
+    def examples(self, x: Tensor, error: Tensor) -> Tensor:
+        """Returns each example's own gradient, `[n, b, entries]`."""
+        by_weight = torch.bmm(error.flatten(0, 1).mT, x.flatten(0, 1)).view(*error.shape[:2], -1)
+        return by_weight if self.bias is None else torch.cat([by_weight, error.sum(2)], 2)
+
+    def place(self, sums: Tensor, out: Tensor) -> None:
+        """Writes sums of such gradients into the rows of `out [n, d]`."""
+        self.weight.of(out).copy_(sums[:, : self.weight.size].view(len(sums), *self.weight.shape))
+        if self.bias is not None:
+            self.bias.of(out).copy_(sums[:, self.weight.size :])
