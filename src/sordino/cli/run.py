@@ -52,7 +52,7 @@ def run(
     folder = out or fresh_folder(chosen)
     again = going_on(f"`sordino run --out {folder} --resume`", once=RunFolder(folder).private / "run.json")
     with again, _warnings_in_words(), RoundProgress(chosen, quiet=as_json) as progress:
-        outcome = train(chosen, out=folder, resume=resume, watcher=progress.played)
+        outcome = train(chosen, out=folder, resume=resume, progress=progress)
     if as_json:
         print(json.dumps(outcome.to_json()))
     else:
@@ -91,4 +91,5 @@ def _summary(outcome: Outcome) -> None:
     }
     console.print(f"\n{reached} after {outcome.rounds} rounds in {outcome.seconds:.1f} s ({reason[outcome.stopped]})\n")
     console.print(certificate(outcome.document))
-    console.print(f"\nrun folder: {outcome.folder} (public/ may be shown to anybody, private/ to nobody)")
+    console.print(f"\n{outcome.engine}", highlight=False, markup=False)
+    console.print(f"run folder: {outcome.folder} (public/ may be shown to anybody, private/ to nobody)")

@@ -40,6 +40,8 @@ class Outcome:
     why: str = ""
     lens: FeatureMap | None = None
     """The map that features go through before the model, where an opening made one."""
+    engine: str = ""
+    """How gradients were computed, and why so, in a sentence."""
 
     @cached_property
     def model(self) -> nn.Module:
@@ -69,4 +71,5 @@ class Outcome:
             "seconds": round(self.seconds, 3),
             "certificate": [asdict(entry) for entry in self.certificate.entries],
             "simulation": self.simulation,
+            "engine": self.engine,
         }

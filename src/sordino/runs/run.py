@@ -6,7 +6,7 @@ import secrets
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -32,6 +32,7 @@ from sordino.runs.folder import Checkpoint, RunFolder
 from sordino.runs.judgement import disappointment
 from sordino.runs.outcome import Outcome
 from sordino.runs.preparing import prepared, seen
+from sordino.runs.progress import RoundProgress
 from sordino.runs.round import Simulation, play
 from sordino.runs.round_end import round_over
 from sordino.runs.setup import assemble
@@ -41,7 +42,7 @@ from sordino.server.side import Position, ServerSide
 from sordino.terms import Terms, Turn
 from sordino.train.local import ExampleGradients
 
-RoundWatcher = Callable[[Mapping[str, Any]], None]
+RoundWatcher = Callable[[Mapping[str, Any]], object]
 """Is told the metrics of every round."""
 
 _CHUNK = 1 << 16
@@ -60,6 +61,7 @@ def run(
     out: Path | str | None = None,
     resume: bool = False,
     watcher: RoundWatcher | None = None,
+    progress: bool | RoundProgress | None = None,
     **sections: Any,
 ) -> Outcome:
     """Trains a federated model under a privacy budget.
@@ -72,6 +74,8 @@ def run(
         out: the run folder; by default a new one under `runs/`.
         resume: go on with the run that `out` holds.
         watcher: is called with the metrics of every round.
+        progress: whether to show a bar on stderr (where it is no terminal: a line now and then), and which engine
+            computes gradients; by default in a terminal only.
         **sections: sections of the recipe by name, as objects or dictionaries: `budget={"epsilon": 2}`.
 
     Raises:
@@ -85,8 +89,11 @@ def run(
     if not resume:
         _begin(folder, context)
     context = replace(context, randomness=Entropy() if recipe.run.entropy else Streams(folder.facts()["stream"]))
-    with folder.alone(), _books(context, folder) as charging:
-        last, shows = _rounds(context, folder, charging, watcher or (lambda metrics: None))
+    bar = progress if isinstance(progress, RoundProgress) else RoundProgress.wanted(recipe, progress)
+    told = [bar.played, *([] if watcher is None else [watcher])]
+    with folder.alone(), _books(context, folder) as charging, nullcontext(bar) if bar is progress else bar:
+        bar.say(str(context.trainer.choice))
+        last, shows = _rounds(context, folder, charging, lambda metrics: [tell(metrics) for tell in told])
         weights = context.step.published(last.here.weights, last.here.state)
         lens = FeatureMap.of(last.here.knobs)
         certificate = charging.certificate(last.stopped)
@@ -111,6 +118,7 @@ def run(
         weights=weights,
         context=context,
         lens=lens,
+        engine=str(context.trainer.choice),
     )
 
 
@@ -138,10 +146,16 @@ def _begin(folder: RunFolder, context: RunContext) -> None:
     # the ledger is there before the folder holds a run: whoever goes on with that never has to make one
     with charging_for(context, path, "", heads=heads, witness=recipe.ledger.witness) as charging:
         head, stream = charging.ledger.head, stream_name(context, charging.ledger)
-        for sentence in [*_idle(context), *_cautions(context), *charging.warnings]:
+        for sentence in [*_slow(context), *_idle(context), *_cautions(context), *charging.warnings]:
             warnings.warn(sentence, SordinoWarning, stacklevel=3)
     name = f"{folder.path.name}-{secrets.token_hex(4)}"
     folder.create(recipe, {"run": name, "simulation": True, "head": head, "stream": stream})
+
+
+def _slow(context: RunContext) -> list[str]:
+    """Returns a sentence where no fast engine could take the model."""
+    choice, asked = context.trainer.choice, context.recipe.train.engine
+    return [f"{choice}"] if choice.engine == "loop" and asked != "loop" else []
 
 
 def _idle(context: RunContext) -> list[str]:
