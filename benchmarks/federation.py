@@ -1,18 +1,26 @@
-"""Times rounds across machines in one process: `python benchmarks/federation.py --nodes 200`.
+"""What a round across machines costs, over bare FedAvg on Flower: `python benchmarks/federation.py --nodes 200`.
 
-Three contenders play over the same in-process Flower grid (`sordino.federation.grid`), with the same model of 26,010
-weights, the same records and one local step a round, one node after the other: Flower's own FedAvg without any privacy,
-sordino without a secure sum (`dp_fedavg`), and sordino with the whole secure sum (`dropout_robust`). Seconds are a
-round's, for all nodes, by the clock and by the processor: a node waits for its disk before an answer leaves, which only
-the first counts. Bytes are those of Flower's messages, a node and round.
+Three contenders play over the same in-process Flower grid (`sordino.federation.grid`), one node after the other, with
+the same model of 26,010 weights and the same records: Flower's own FedAvg without any privacy, sordino without a secure
+sum (`dp_fedavg`), and sordino with the whole secure sum (`dropout_robust`). Each node's records lie in a file that is
+read for every message, as on a SuperNode, which starts its app anew for each. There are two workloads: `epoch`, a
+network that passes once over 600 records a node in batches of 60, and `step`, a linear model with one step on 60
+records, which is almost no work: it shows what everything else costs.
+
+Contenders take turns, and ratios are medians over turns, so that a machine that slows down slows all. Seconds are a
+round's, for all nodes and the server, by the clock and by the processor: a node waits for its disk before an answer
+leaves, which only the first counts. Bytes are those of Flower's messages, a node and round.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
+import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +28,7 @@ import torch
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
+from results import machine, put
 
 from sordino import models
 from sordino.federation.client_app import client_app
@@ -31,107 +40,163 @@ from sordino.federation.node_folder import NodeFolder
 from sordino.federation.policy import BudgetPolicy, MechanismPolicy, Policy, WhoPolicy
 from sordino.recipe import Recipe
 
-RECORDS, SHAPE, CLASSES = 60, (2600,), 10
-"""A linear model on 2,600 features has 26,010 weights."""
-SERVER = "fed.example.org:8000"
+CLASSES, BATCH = 10, 60
 PATIENT = Deadlines(600, 600, 600)
+SECTION = "A federation on Flower"
+CONTENDERS = ("bare FedAvg on Flower", "dp_fedavg", "dropout_robust")
+GOALS = {"dp_fedavg": 1.5, "dropout_robust": 3.0}
 
 
-def records(number: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns made-up records of one node."""
-    draws = np.random.default_rng(number)
-    return draws.standard_normal((RECORDS, *SHAPE), np.float32), draws.integers(CLASSES, size=RECORDS)
+@dataclass(frozen=True)
+class Workload:
+    """What every node trains on in a round; the model has 26,010 weights."""
+
+    model: str
+    shape: tuple[int, ...]
+    records: int
+    about: str
+
+    def made_up(self, number: int) -> dict[str, np.ndarray]:
+        """Returns the records of one node."""
+        draws = np.random.default_rng(number)
+        x = draws.standard_normal((self.records, *self.shape), np.float32)
+        return {"x": x, "y": draws.integers(CLASSES, size=self.records)}
+
+    def recipe(self, mechanism: str, nodes: int, rounds: int) -> Recipe:
+        """Returns the recipe of a run over so many nodes."""
+        settings = [f"mechanism.name={mechanism}", f"run.rounds={rounds}", f"train.batch_size={BATCH}"]
+        settings += [f"train.steps={self.records // BATCH}", "train.learning_rate=0.05", f"model.name={self.model}"]
+        settings += [f"public.population={nodes}", f"public.records={nodes * self.records}"]
+        settings += [f"public.classes={CLASSES}", f"public.shape={list(self.shape)}", "data.name=npz"]
+        settings += ["data.normalise=none", "budget.epsilon=8", "aggregate.tolerance=0.2", "train.engine=batched"]
+        return Recipe.load(None, settings)
 
 
-def recipe_for(mechanism: str, nodes: int, rounds: int) -> Recipe:
-    settings = [f"mechanism.name={mechanism}", f"run.rounds={rounds}", "train.steps=1", "train.batch_size=60"]
-    settings += [f"public.population={nodes}", f"public.records={nodes * RECORDS}", f"public.classes={CLASSES}"]
-    settings += [f"public.shape={list(SHAPE)}", "data.name=npz", "data.normalise=none", "budget.epsilon=8"]
-    return Recipe.load(None, [*settings, "aggregate.tolerance=0.2", "model.name=linear"])
+WORKLOADS = {
+    "epoch": Workload("cnn_tfp", (1, 28, 28), 600, "one local epoch on 600 records, batch 60"),
+    "step": Workload("linear", (2600,), 60, "one local step on 60 records"),
+}
 
 
-def federation(path: Path, mechanism: str, nodes: int, rounds: int) -> tuple[FederationFolder, InProcessGrid]:
-    """Makes the folders of an operator and of so many nodes, and the grid over which they talk."""
-    folder = FederationFolder(path / "operator")
-    folder.make("bench", ("fed.example.org",), 8000)
-    who = WhoPolicy(federation="bench", operator=folder.operator.public.hex(), servers=(SERVER,))
+@dataclass(frozen=True)
+class Measured:
+    """One contender's turn: a round's seconds, and bytes a node and round."""
+
+    wall: float
+    processor: float
+    down: float
+    up: float
+
+
+def federation(
+    path: Path, work: Workload, mechanism: str, nodes: int, rounds: int, host: str = "fed.example.org", port: int = 8000
+) -> tuple[FederationFolder, list[NodeFolder]]:
+    """Makes the folders of an operator and of so many nodes, each with records of its own."""
+    folder, server = FederationFolder(path / "operator"), f"{host}:{port}"
+    folder.make("bench", (host,), port)
+    who = WhoPolicy(federation="bench", operator=folder.operator.public.hex(), servers=(server,))
     limits = MechanismPolicy(
-        allowed=(mechanism,),
-        trusts=("distributed", "central"),
-        largest_clip_norm=10.0,
-        least_noise_multiplier=0.01,
+        allowed=(mechanism,), trusts=("distributed", "central"), largest_clip_norm=10.0, least_noise_multiplier=0.01
     )
     policy = Policy(who=who, mechanism=limits, budget=BudgetPolicy(epsilon=50.0))
     made = [NodeFolder(path / f"node-{number}") for number in range(nodes)]
     for number, node in enumerate(made):
-        node.make(node.path.name, SERVER, policy, folder.authority.certificate.read_bytes())
-        x, y = records(number)
-        np.savez(node.path / "data" / "records.npz", x=x, y=y)
+        node.make(node.path.name, server, policy, folder.authority.certificate.read_bytes())
+        np.savez(node.path / "data" / "records.npz", **work.made_up(number))
         folder.enrol(node.application())
     for node in made:
         node.registry_file.write_bytes(folder.registry_file.read_bytes())
-    folder.recipe_file.write_text(recipe_for(mechanism, nodes, rounds).to_toml())
+    folder.recipe_file.write_text(work.recipe(mechanism, nodes, rounds).to_toml())
+    return folder, made
+
+
+def ours(
+    path: Path, work: Workload, mechanism: str, nodes: int, rounds: int
+) -> tuple[Callable[[], object], InProcessGrid]:
+    folder, made = federation(path, work, mechanism, nodes, rounds)
     configs = {100 + number: {"folder": str(node.path)} for number, node in enumerate(made)}
-    return folder, InProcessGrid(dict.fromkeys(configs, client_app()), configs)
-
-
-def ours(path: Path, mechanism: str, nodes: int, rounds: int) -> tuple[Callable[[], object], InProcessGrid]:
-    folder, grid = federation(path, mechanism, nodes, rounds)
+    grid = InProcessGrid(dict.fromkeys(configs, client_app()), configs)
     return Deployment(folder, grid, deadlines=PATIENT).play, grid
 
 
-def bare(nodes: int, rounds: int) -> tuple[Callable[[], object], InProcessGrid]:
-    """Flower's own FedAvg, with the step that our nodes take."""
-    app, held = ClientApp(), {100 + number: records(number) for number in range(nodes)}
-    module = models.build("linear", SHAPE, CLASSES, seed=0)
+def bare(path: Path, work: Workload, nodes: int, rounds: int) -> tuple[Callable[[], object], InProcessGrid]:
+    """Flower's own FedAvg, with the steps that our nodes take."""
+    app = ClientApp()
+    for number in range(nodes):
+        np.savez(path / f"{number}.npz", **work.made_up(number))
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        model = models.build("linear", SHAPE, CLASSES, seed=0)
+        with np.load(path / f"{context.node_id - 100}.npz") as held:
+            x, y = torch.from_numpy(held["x"]), torch.from_numpy(held["y"])
+        model = models.build(work.model, work.shape, CLASSES, seed=0)
         model.load_state_dict(message.content["arrays"].to_torch_state_dict())
-        x, y = (torch.from_numpy(part) for part in held[context.node_id])
-        optimiser = torch.optim.SGD(model.parameters(), lr=0.5)
-        torch.nn.functional.cross_entropy(model(x), y).backward()
-        optimiser.step()
+        optimiser, order = torch.optim.SGD(model.parameters(), lr=0.05), torch.randperm(len(y))
+        for batch in order.split(BATCH):
+            optimiser.zero_grad()
+            torch.nn.functional.cross_entropy(model(x[batch]), y[batch]).backward()
+            optimiser.step()
         told = {"arrays": ArrayRecord(model.state_dict()), "metrics": MetricRecord({"num-examples": len(y)})}
         return Message(RecordDict(told), reply_to=message)
 
-    grid = InProcessGrid(dict.fromkeys(held, app), {node: {} for node in held})
+    ids = range(100, 100 + nodes)
+    grid = InProcessGrid(dict.fromkeys(ids, app), {node: {} for node in ids})
     strategy = FedAvg(fraction_evaluate=0.0, min_train_nodes=nodes, min_available_nodes=nodes)
-    return lambda: strategy.start(grid, ArrayRecord(module.state_dict()), num_rounds=rounds), grid
+    first = ArrayRecord(models.build(work.model, work.shape, CLASSES, seed=0).state_dict())
+    return lambda: strategy.start(grid, first, num_rounds=rounds), grid
 
 
-def timed(play: Callable[[], object], grid: InProcessGrid, nodes: int, rounds: int) -> tuple[float, ...]:
-    wall, processor = time.perf_counter(), time.process_time()
-    play()
-    wall, processor = time.perf_counter() - wall, time.process_time() - processor
+def turn(name: str, work: Workload, nodes: int, rounds: int) -> Measured:
+    """Plays one contender's run, and measures it."""
+    with tempfile.TemporaryDirectory() as aside:
+        path, one = Path(aside), (nodes, rounds)
+        play, grid = bare(path, work, *one) if name == CONTENDERS[0] else ours(path, work, name, *one)
+        wall, processor = time.perf_counter(), time.process_time()
+        play()
+        wall, processor = time.perf_counter() - wall, time.process_time() - processor
     down, up = (sum(seen[place] for seen in grid.traffic.values()) / nodes / rounds for place in (1, 2))
-    return wall / rounds, processor / rounds, down, up
+    return Measured(wall / rounds, processor / rounds, down, up)
+
+
+def table(found: dict[str, list[Measured]], head: str) -> str:
+    """Returns the rows, with ratios over bare FedAvg turn by turn."""
+    heads = ("s a round", "processor s", "× bare", "goal", "KiB to a node", "KiB from it", "× bare", "goal")
+    lines = [f"| {head} | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
+    for name, turns in found.items():
+        base, last = found[CONTENDERS[0]], turns[-1]
+        wall, processor = (statistics.median(getattr(one, kind) for one in turns) for kind in ("wall", "processor"))
+        ratio = statistics.median(one.processor / other.processor for one, other in zip(turns, base, strict=True))
+        goals = (f"{GOALS[name]:g}", "1.1") if name in GOALS else ("", "")
+        lines.append(
+            f"| {name} | {wall:.2f} | {processor:.2f} | {ratio:.2f} | {goals[0]} | {last.down / 1024:.1f} | "
+            f"{last.up / 1024:.1f} | {last.up / base[-1].up:.2f} | {goals[1]} |"
+        )
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--nodes", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--work", choices=WORKLOADS, default="epoch")
+    parser.add_argument("--write", action="store_true", help=f"put the table into RESULTS.md, under {SECTION!r}")
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    bare(2, 1)[0]()  # what is imported and compiled once is not a round's
-    heads = ("s a round", "processor s", "× bare", "KiB to a node", "KiB from it", "× bare")
-    print(f"| {asked.nodes} nodes, 26,010 weights | {' | '.join(heads)} |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
-    first: tuple[float, ...] = ()
-    for name in ("bare FedAvg on Flower", "dp_fedavg", "dropout_robust"):
-        with tempfile.TemporaryDirectory() as aside:
-            path, one = Path(aside), (asked.nodes, asked.rounds)
-            play, grid = bare(*one) if name.startswith("bare") else ours(path, name, *one)
-            found = timed(play, grid, *one)
-        first = first or found
-        wall, processor, down, up = found
-        print(
-            f"| {name} | {wall:.2f} | {processor:.2f} | {processor / first[1]:.2f} | {down / 1024:.1f} | "
-            f"{up / 1024:.1f} | {up / first[3]:.2f} |",
-            flush=True,
-        )
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+    work = WORKLOADS[asked.work]
+    for name in CONTENDERS:  # what is imported, compiled and tabulated once is not a round's
+        turn(name, work, 6, 1)
+    found: dict[str, list[Measured]] = {name: [] for name in CONTENDERS}
+    for _ in range(asked.turns):
+        for name, turns in found.items():
+            turns.append(turn(name, work, asked.nodes, asked.rounds))
+    told = table(found, f"{asked.nodes} nodes")
+    print(told)
+    if asked.write:
+        command = f"python benchmarks/federation.py --nodes {asked.nodes} --work {asked.work} --turns {asked.turns}"
+        about = f"`{command} --rounds {asked.rounds}`, all nodes in one process, one after the other. {machine()}."
+        put(SECTION, f"In one process: {asked.nodes} nodes, 26,010 weights, {work.about}", f"{about}\n\n{told}")
 
 
 if __name__ == "__main__":

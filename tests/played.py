@@ -40,7 +40,7 @@ def cast(*settings: str) -> RunContext:
 
 def play(folder: Path, *settings: str, resume: bool = False) -> Outcome:
     """Plays a small run."""
-    return run(Recipe.load(None, [*SMALL, *settings]), out=folder, resume=resume)
+    return run(Recipe.load(None, [*SMALL, *settings]), out=folder, resume=resume, idle_settings="warn")
 
 
 def trained(*settings: str, federation: Federation | None = None) -> Tensor:

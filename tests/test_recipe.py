@@ -123,3 +123,17 @@ def test_a_table_of_ones_own_is_described_by_a_recipe(tmp_path):
     assert load(Recipe.load(None, ages)).classes == 0
     with pytest.raises(DataError, match=r"data\.drop is set, but 'digits' has no such option"):
         load(Recipe.load(None, ['data.drop=["id"]']))
+
+
+def test_the_defaults_are_the_same_on_every_way_in():
+    embedded = Recipe.load()
+    assert (
+        Recipe()
+        == embedded
+        == Recipe.from_dict({})
+        == Recipe.from_dict({"mechanism": embedded.mechanism}).but(server=embedded.server)
+    )
+    assert Recipe.from_dict({"budget": {"epsilon": 2}}) == Recipe.load(None, ["budget.epsilon=2"])
+    assert Recipe.from_dict({"server": {"path": 3.0}}).server.learning_rate is None
+    # whoever names a mechanism gets that one's own
+    assert Recipe.from_dict({"mechanism": {"name": "dp_fedavg"}}).server.learning_rate is None

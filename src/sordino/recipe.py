@@ -79,10 +79,15 @@ class DataSection(Section):
     feature_angles: int = Field(8, ge=2, le=32, description="angles of the scattering transform")
     feature_count: int = Field(1000, ge=1, description="number of random patterns or frequencies")
     feature_seed: int = Field(0, ge=0, description="public seed of random features, whatever the run's seed")
+    feature_colours: Literal["plain", "opponent"] = Field(
+        "plain", description="`opponent` turns red, green, blue into brightness and two contrasts, before features"
+    )
+    feature_mirror: bool = Field(False, description="add the features of each image's mirror image to its own")
     cache: Path | Literal["none"] | None = Field(
         None, description="folder that keeps features (default: $SORDINO_CACHE, else the user's cache; `none`: nowhere)"
     )
     public_fraction: float = Field(0.0, ge=0, lt=1, description="share of records set aside as public (validation)")
+    target_unit: str | None = Field(None, description="unit of the numbers to predict, for scores: kg, points, €")
     outside: Literal["refuse", "clip"] = Field("refuse", description="what becomes of values outside `public.ranges`")
 
 
@@ -280,14 +285,19 @@ class BudgetSection(Section):
         1.0, gt=0, description="ε that no client may exceed, against any bounded observer (`none`: no limit)"
     )
     delta: float = Field(1e-5, gt=0, lt=1, description="δ of every guarantee")
-    clients: dict[int, Annotated[float, Field(gt=0)]] = Field(
-        {}, description="stricter ε of single clients, by id (a table: 17 = 0.5)"
+    clients: dict[str, Annotated[float, Field(gt=0)]] = Field(
+        {}, description="stricter ε of single clients, by name (a table: alice = 0.5), or by number without names"
     )
     accountant: Literal["pld", "rdp", "exact"] = Field("pld", description="who does the sums")
     participations: int | None = Field(
         None, ge=1, description="rounds that the noise is calibrated for, per client (default: from the selection)"
     )
     minimum_clients: int = Field(1, ge=1, description="stop when fewer clients than this can still pay")
+
+    @field_validator("clients", mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        return {str(name): limit for name, limit in value.items()} if isinstance(value, Mapping) else value
 
     @field_validator("epsilon", mode="before")
     @classmethod
@@ -315,6 +325,10 @@ class LedgerSection(Section):
 
     path: Path | None = Field(None, description="ledger file to share between runs (default: in the run folder)")
     federation: str | None = Field(None, description="name of the federation whose clients pay (default: the data's)")
+    plan: Literal["left", "whole"] = Field(
+        "left",
+        description="noise for what earlier releases on a shared ledger leave of the budget, or as if there were none",
+    )
     witness: Path | None = Field(
         None, description="another file to which the ledger's heads are published, best out of its writers' reach"
     )
@@ -356,6 +370,20 @@ class Recipe(Section):
     budget: BudgetSection = Field(default_factory=BudgetSection)
     run: RunSection = Field(default_factory=RunSection)
     ledger: LedgerSection = Field(default_factory=LedgerSection)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _usual(cls, value: Any) -> Any:
+        """Begins from the embedded recipe where no mechanism is named: the same defaults on every way in."""
+        if not isinstance(value, Mapping) or "mechanism" in value:
+            return value
+        whole = dict(value)
+        for section, usual in _parse(_DEFAULT).items():
+            given = whole.get(section, {})
+            if isinstance(given, Mapping):
+                steps = section == "server" and "path" in given  # which takes the place of a learning rate
+                whole[section] = dict(given) if steps else usual | dict(given)
+        return whole
 
     @classmethod
     def load(cls, path: Path | str | None = None, settings: Sequence[str] = ()) -> Recipe:

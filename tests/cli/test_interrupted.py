@@ -13,8 +13,9 @@ import pytest
 import torch
 
 from sordino.errors import StorageError
+from sordino.runs.checkpoint import Checkpoint
 from sordino.runs.client_store import ClientStore
-from sordino.runs.folder import Checkpoint, RunFolder
+from sordino.runs.folder import RunFolder
 from sordino.server.side import Position
 from sordino.terms import Knobs
 

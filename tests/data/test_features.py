@@ -23,6 +23,7 @@ from sordino.data.features import (
     cache_folder,
 )
 from sordino.data.features.cache import kept
+from sordino.data.features.views import Opponent
 from sordino.errors import DataError
 from sordino.random.streams import Streams
 from sordino.recipe import Recipe
@@ -34,6 +35,7 @@ EVERY = [
     FeatureSettings("scattering", "group", groups=9),
     FeatureSettings("random", count=20, norm="none"),
     FeatureSettings("random", count=20),
+    FeatureSettings("scattering", mirror=True),
 ]
 
 
@@ -181,6 +183,29 @@ def test_group_norm_is_that_of_torch() -> None:
 
 def test_root_keeps_the_sign() -> None:
     assert Root()(torch.tensor([-4.0, 0.0, 9.0])).tolist() == [-2.0, 0.0, 3.0]
+
+
+def test_opponent_colours_keep_lengths_and_grey_has_no_contrast() -> None:
+    x = images(4, (3, 8, 8))
+    seen = Opponent()(x)
+    torch.testing.assert_close(seen.flatten(1).norm(dim=1), x.flatten(1).norm(dim=1))
+    grey = Opponent()(torch.full((1, 3, 2, 2), 0.5))
+    assert grey[:, 1:].abs().max() < 1e-6 and grey[0, 0, 0, 0] == pytest.approx(0.5 * math.sqrt(3))
+    red = Opponent()(torch.tensor([1.0, 0.0, 0.0]).view(1, 3, 1, 1)).flatten()
+    torch.testing.assert_close(red, torch.tensor([1 / 3, 1 / 2, 1 / 6]).sqrt())
+    with pytest.raises(DataError, match=r"data\.feature_colours"):
+        FeatureSettings("scattering", colours="opponent")(images(2))
+    with pytest.raises(DataError, match=r"data\.feature_colours"):
+        FeatureSettings("scattering", colours="blue")  # type: ignore[arg-type]
+
+
+def test_an_image_and_its_mirror_image_have_the_same_mirrored_features() -> None:
+    x, settings = images(3, (3, 16, 16)), FeatureSettings("scattering", colours="opponent", mirror=True)
+    torch.testing.assert_close(settings(x), settings(x.flip(-1)))
+    torch.testing.assert_close(settings(x).flatten(1).norm(dim=1), torch.ones(3))
+    assert not torch.allclose(settings(x), FeatureSettings("scattering", colours="opponent")(x), atol=1e-3)
+    with pytest.raises(DataError, match=r"data\.feature_mirror"):
+        FeatureSettings("random", mirror=True)(torch.rand(2, 7))
 
 
 def test_random_fourier_features_tend_to_the_gaussian_kernel() -> None:

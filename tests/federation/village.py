@@ -17,7 +17,6 @@ from sordino.federation.grid import Fates, InProcessGrid
 from sordino.federation.network import Deadlines
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.policy import BudgetPolicy, MechanismPolicy, Policy, SecurePolicy, WhoPolicy
-from sordino.federation.remote import Labelled
 from sordino.files import PUBLIC, replace_file
 from sordino.mechanisms import MECHANISMS
 from sordino.random.streams import Entropy, Randomness
@@ -52,7 +51,6 @@ class Village:
     folder: FederationFolder
     nodes: list[NodeFolder]
     recipe: Recipe
-    public: Labelled | None = None
     fates: Fates = lambda node, kind: "answer"
     randomness: Randomness = field(default_factory=Entropy)
     app: ClientApp | None = None
@@ -64,7 +62,8 @@ class Village:
         return InProcessGrid(dict.fromkeys(configs, app), configs, lambda node, kind: self.fates(node - 100, kind))
 
     def deployment(self, grid: InProcessGrid | None = None, **changes: object) -> Deployment:
-        chosen = Deployment(self.folder, grid or self.grid(), self.randomness, QUICK, public=self.public)
+        public = self.folder.public_records()
+        chosen = Deployment(self.folder, grid or self.grid(), self.randomness, QUICK, public=public)
         return replace(chosen, **changes)  # type: ignore[arg-type]
 
 
@@ -92,5 +91,6 @@ def village(path: Path, recipe: Recipe, data: Federation, policy: Callable[[WhoP
     shown = {"population": told.people, "records": told.total, "classes": told.classes, "shape": data.input_shape}
     deployed = recipe.but(data={"name": "npz", "normalise": "none", "public_fraction": 0.0}, public=shown)
     replace_file(folder.recipe_file, deployed.to_toml().encode(), PUBLIC)
-    public = None if data.public_x is None or data.public_y is None else (data.public_x, data.public_y)
-    return Village(folder, nodes, deployed, public)
+    if data.public_x is not None and data.public_y is not None:
+        np.savez(folder.path / "public.npz", x=data.public_x.numpy(), y=data.public_y.numpy())
+    return Village(folder, nodes, deployed)

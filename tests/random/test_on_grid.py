@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from oracles import assert_normal
 from sordino.audit.crowd import CrowdStreams
+from sordino.errors import SordinoError
 from sordino.random.keystream import SharedKeystream, named_key
 from sordino.random.on_grid import SumGrid, noisy_counts, noisy_rows, noisy_sums
 from sordino.random.streams import Entropy, Streams
@@ -83,3 +84,8 @@ def test_keys_are_named_by_all_that_names_a_stream_and_fresh_in_deployment():
     assert len(set(keys)) == 8 and all(len(key) == 32 for key in keys)
     assert keys[0] == Streams(0).keys("a", 1, np.array([5, 1]))[1]
     assert len(set(Entropy().keys("a", 1, np.arange(50)))) == 50
+
+
+def test_a_sum_that_is_not_a_number_is_never_released():
+    with pytest.raises(SordinoError, match="not a number"):
+        noisy_sums(torch.tensor([[0.0, torch.nan]]), 1.0, 1.0, Streams(0).keys("noise", 1, np.array([0])))

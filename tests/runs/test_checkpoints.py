@@ -1,46 +1,73 @@
-"""Checkpoints between the ones that are synced: whole after a kill, passed over when power tore them."""
+"""Rounds after the last checkpoint are played again to the bit, and cost nothing twice."""
+
+import multiprocessing
+import os
 
 import numpy as np
 import pytest
 from tests.runs.test_folder import recipe
 
 import sordino
+from sordino.account.ledger.ledger import Ledger
 from sordino.runs.client_store import ClientStore
 from sordino.runs.folder import RunFolder
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_synced(monkeypatch):
-    monkeypatch.setattr("sordino.runs.run._SYNCED", 1e9)
+def _nothing_is_saved_between(monkeypatch):
+    monkeypatch.setattr("sordino.runs.run._SAVED", 1e9)
 
 
-def stopped_in(path, round_):
-    """A run that was stopped after this round; nothing was synced since it began."""
+def killed_in(path, round_, **sections):
+    """A run whose process is gone, as by `kill -9`, after this round."""
 
     def stop(metrics):
         if metrics["round"] == round_:
-            raise KeyboardInterrupt
+            os._exit(9)
 
-    with pytest.raises(KeyboardInterrupt):
-        sordino.run(recipe(), out=path, watcher=stop)
+    child = multiprocessing.get_context("fork").Process(
+        target=lambda: sordino.run(recipe(**sections), out=path, watcher=stop)
+    )
+    child.start()
+    child.join()
+    assert child.exitcode == 9
     return RunFolder(path)
 
 
-def test_a_run_goes_on_from_its_latest_checkpoint(tmp_path):
-    folder = stopped_in(tmp_path / "run", 4)
-    assert folder.load(ClientStore()).here.round_ == 3
+def test_whoever_interrupts_a_run_finds_its_last_whole_round(tmp_path):
+    def stop(metrics):
+        if metrics["round"] == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sordino.run(recipe(), out=tmp_path / "run", watcher=stop)
+    assert RunFolder(tmp_path / "run").load(ClientStore()).here.round_ == 3
 
 
-@pytest.mark.parametrize("tear", [lambda data: b"", lambda data: data[:-1], lambda data: data[:-64] + bytes(64)])
-def test_a_torn_one_is_passed_over_and_the_run_ends_with_the_same_bits(tmp_path, tear):
-    folder = stopped_in(tmp_path / "run", 4)
-    latest = folder.private / "latest.checkpoint"
-    assert latest.exists()
-    latest.write_bytes(tear(latest.read_bytes()))
-    torn = folder.load(ClientStore())
-    assert torn is None or torn.here.round_ < 3
+def test_a_killed_run_ends_with_the_same_bits_and_the_same_cost(tmp_path):
+    folder = killed_in(tmp_path / "run", 4)
+    assert folder.load(ClientStore()) is None  # four rounds are on the books, and none in a checkpoint
     again = sordino.run(recipe(), out=folder.path, resume=True)
     whole = sordino.run(recipe(), out=tmp_path / "whole")
     assert np.array_equal(again.weights.numpy(), whole.weights.numpy())
     assert [p.numbers for p in again.document.promises] == [p.numbers for p in whole.document.promises]
-    assert not latest.exists()
+
+
+def test_another_run_meanwhile_neither_changes_what_is_played_again_nor_is_its_cost_forgotten(tmp_path):
+    shared = {
+        "ledger": {"path": str(tmp_path / "books.db")},
+        "select": {"kind": "fixed", "size": 40},
+        "mechanism": {"name": "dp_fedavg", "noise_multiplier": 3.0},
+        "budget": {"epsilon": 3.0},
+        "dropout": {"rate": 0.0},
+    }
+    folder = killed_in(tmp_path / "one", 4, **shared)
+    sordino.run(recipe(**shared, run={"rounds": 2, "seed": 918273645}), out=tmp_path / "two")
+    resumed = sordino.run(recipe(**shared), out=folder.path, resume=True)
+    assert (resumed.stopped, resumed.rounds) == ("budget", 4)  # six rounds are paid for: four of this run's, two others
+    with Ledger.open(tmp_path / "books.db", write=False) as ledger:
+        assert [(entry.run == folder.facts()["run"], entry.round_) for entry in ledger.entries] == [
+            *((True, round_) for round_ in (1, 2, 3, 4)),
+            (False, 1),
+            (False, 2),
+        ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sordino.account.certificate.certificate import Certificate
 from sordino.audit import one_run, one_shot
@@ -96,6 +96,7 @@ def client_canaries(
     seed: int,
     alone: bool = True,
     confidence: float = CONFIDENCE,
+    model: nn.Module | None = None,
 ) -> Canaries:
     """Lets canary clients send random directions, half of them by a coin, and guesses from the models who did.
 
@@ -105,7 +106,7 @@ def client_canaries(
     Raises:
         RecipeError: clients of this mechanism cannot send what they like.
     """
-    rng, width = np.random.default_rng(seed), Network.of(recipe, federation).layout.width
+    rng, width = np.random.default_rng(seed), Network.of(recipe, federation, model).layout.width
     member, songs = rng.random(count) < 0.5, rng.standard_normal((count, width)).astype(np.float32)
     directions = torch.from_numpy(songs / np.linalg.norm(songs, axis=1, keepdims=True))
 
@@ -116,7 +117,7 @@ def client_canaries(
 
     first = torch.zeros(count, dtype=torch.int64)
     crowd = with_guests(federation, federation.train_x[first], federation.train_y[first], alike=alone)
-    played = replay(recipe, crowd, seed, rounds, singing)
+    played = replay(recipe, crowd, seed, rounds, singing, model)
     moves = _beside_the_start(played)
     lengths = moves.norm(dim=1, keepdim=True).clamp(min=1e-300)
     found = {}
@@ -141,6 +142,7 @@ def record_canaries(
     seed: int,
     alone: bool = True,
     confidence: float = CONFIDENCE,
+    model: nn.Module | None = None,
 ) -> Canaries:
     """Returns what mislabelled canary records, each in the run by its own coin, say about ε in one run.
 
@@ -155,10 +157,11 @@ def record_canaries(
     crowd = with_guests(federation, x[some], y[some], alike=True)
     if not alone:
         crowd = with_records(federation, x[some], y[some], seed)
-    network = Network.of(recipe, federation)
-    played = replay(recipe, crowd, seed, rounds)
+    network = Network.of(recipe, federation, model)
+    played = replay(recipe, crowd, seed, rounds, model=model)
     # the second run has noise of its own: nobody who attacks a run knows its noise
-    with_them, without = (_scores(network, p, x, y) for p in (played, replay(recipe, federation, seed + 1, rounds)))
+    other = replay(recipe, federation, seed + 1, rounds, model=model)
+    with_them, without = (_scores(network, p, x, y) for p in (played, other))
     found = {
         name: _guessed(with_them[name] - without[name], member, recipe.budget.delta, confidence) for name in with_them
     }

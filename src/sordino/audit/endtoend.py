@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable
@@ -11,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import nn
 
+from sordino import strict_json
 from sordino.account.certificate.audit_bound import AuditBound
 from sordino.account.certificate.certificate import Assurance, Certificate
 from sordino.audit.canaries import client_canaries, record_canaries, takes_client_canaries
@@ -22,11 +23,13 @@ from sordino.audit.people import undeclared
 from sordino.audit.published_bound import publish_bound
 from sordino.audit.roc import Roc
 from sordino.charts import Axis, Chart, Series
+from sordino.data.federation import Federation
 from sordino.errors import RecipeError
 from sordino.recipe import Recipe
 from sordino.report import static
 from sordino.runs.folder import RunFolder
-from sordino.runs.setup import assemble, load
+from sordino.runs.setup import assemble
+from sordino.runs.subject import recall, refuse_own_mechanism
 from sordino.types import Adjacency
 
 AuditWatcher = Callable[[int, int, str], None]
@@ -132,11 +135,17 @@ class RunAudit:
 
 
 def audit_run(
-    path: Path, effort: Effort, seed: int, watcher: AuditWatcher = lambda done, total, words: None
+    path: Path,
+    effort: Effort,
+    seed: int,
+    watcher: AuditWatcher = lambda done, total, words: None,
+    model: nn.Module | None = None,
+    federation: Federation | None = None,
 ) -> RunAudit:
     """Attacks a run end to end, and leaves `audit/audit.json` and `audit/roc.svg` in its private part.
 
-    What is found without the clients' records, on the mechanism alone, is published beside the certificate.
+    What is found without the clients' records, on the mechanism alone, is published beside the certificate. A model or
+    data of the user's own have to be given again, and are held against what the run remembers of them.
 
     **Edge cases**: mechanisms whose clients cannot send what they like have no canary clients, and data without classes
     no membership inference; their places are then empty.
@@ -144,20 +153,22 @@ def audit_run(
     began = time.perf_counter()
     entry = _fitting(_certificate(path))
     recipe, rounds = RunFolder(path).recipe(), len(RunFolder(path).metrics())
-    federation, alone = load(recipe), entry.unit == "client"
-    count = effort.clients or min(1000, max(20, Network.of(recipe, federation).layout.width // 10))
+    refuse_own_mechanism(RunFolder(path), "the audit")
+    subject = recall(RunFolder(path), model, federation)
+    federation, model, alone = subject.federation, subject.model, entry.unit == "client"
+    count = effort.clients or min(1000, max(20, Network.of(recipe, federation, model).layout.width // 10))
     watcher(0, effort.models, f"{count} canary clients")
-    heard = takes_client_canaries(assemble(undeclared(recipe), None, federation).mechanism.local)
-    singers = client_canaries(recipe, federation, count, rounds, seed + 1, alone, _EACH) if heard else None
+    heard = takes_client_canaries(assemble(undeclared(recipe), model, federation).mechanism.local)
+    singers = client_canaries(recipe, federation, count, rounds, seed + 1, alone, _EACH, model) if heard else None
     watcher(1, effort.models, f"{effort.records} canary records")
-    planted = record_canaries(recipe, federation, effort.records, rounds, seed + 2, alone, _EACH)
+    planted = record_canaries(recipe, federation, effort.records, rounds, seed + 2, alone, _EACH, model)
     guessed = None
     if effort.trials and federation.classes > 1:
 
         def told(done: int) -> None:
             watcher(3 + done, effort.models, f"{effort.shadows} shadow models, {effort.trials} attacked")
 
-        guessed = infer(recipe, federation, effort.shadows, effort.trials, effort.pool, rounds, seed + 3, told)
+        guessed = infer(recipe, federation, effort.shadows, effort.trials, effort.pool, rounds, seed + 3, told, model)
     watcher(effort.models - 1, effort.models, "the mechanism, with made-up records")
     shown = publish_bound(RunFolder(path), federation.declared.people, seed + 4)
     audit = RunAudit(
@@ -199,7 +210,7 @@ def _infinite(epsilon: float | None) -> float:
 
 def _keep(folder: Path, audit: RunAudit, recipe: Recipe) -> None:
     folder.mkdir(exist_ok=True)
-    (folder / "audit.json").write_text(json.dumps(audit.to_json(), indent=2) + "\n")
+    (folder / "audit.json").write_text(strict_json.dumps(audit.to_json(), indent=2) + "\n")
     if audit.membership is not None:
         static.save(roc_chart({recipe.mechanism.name: audit.membership.curve}), folder)
 

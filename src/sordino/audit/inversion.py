@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from sordino.audit.attack import opening_knobs
@@ -51,7 +51,9 @@ class Inverted:
         }
 
 
-def invert(recipe: Recipe, federation: Federation, count: int, seed: int) -> list[Inverted]:
+def invert(
+    recipe: Recipe, federation: Federation, count: int, seed: int, model: nn.Module | None = None
+) -> list[Inverted]:
     """Attacks the first uploads of `count` clients with one picture each.
 
     Every client takes one plain step on one record: the case that leaks most. What the attacker sees without the
@@ -65,7 +67,7 @@ def invert(recipe: Recipe, federation: Federation, count: int, seed: int) -> lis
         raise RecipeError("gradient inversion shows pictures: use a data set of images with classes, e.g. digits")
     chosen = np.random.default_rng(seed).choice(len(federation.train_y), count, replace=False)
     x, y = federation.train_x[torch.from_numpy(chosen)], federation.train_y[torch.from_numpy(chosen)]
-    context, network = _single_step(recipe, federation), Network.of(recipe, federation)
+    context, network = _single_step(recipe, federation, model), Network.of(recipe, federation, model)
     data = ClientData(np.arange(count), np.arange(count + 1), x, y)
     plain = network.gradients(network.start, x, y)
     seen = _seen(context, network.start, data, seed)
@@ -74,9 +76,9 @@ def invert(recipe: Recipe, federation: Federation, count: int, seed: int) -> lis
     ]
 
 
-def _single_step(recipe: Recipe, federation: Federation) -> RunContext:
+def _single_step(recipe: Recipe, federation: Federation, model: nn.Module | None) -> RunContext:
     train = recipe.train.model_copy(update={"steps": 1, "epochs": None, "batch_size": None, "optimizer": "sgd"})
-    return assemble(undeclared(recipe.model_copy(update={"train": train})), None, federation)
+    return assemble(undeclared(recipe.model_copy(update={"train": train})), model, federation)
 
 
 def _seen(context: RunContext, weights: Tensor, data: ClientData, seed: int) -> Tensor:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from sordino.audit.lira import lira, logits
 from sordino.audit.network import Network
@@ -80,6 +81,7 @@ def infer(
     rounds: int,
     seed: int,
     told: Told = lambda done: None,
+    model: nn.Module | None = None,
 ) -> Membership:
     """Attacks `trials` models with what `shadows` others teach, as in the geometric paper's PartitionTable III.
 
@@ -92,10 +94,11 @@ def infer(
         rounds: how many rounds a model is trained for.
         seed: of the halves and of all training.
         told: is called with the number of models that are trained.
+        model: a model of the user's own, in place of the recipe's.
     """
     if federation.classes < 2:
         raise RecipeError("membership inference looks at class probabilities: use data with classes")
-    models = train(recipe, federation, shadows + trials, pool, rounds, seed, told)
+    models = train(recipe, federation, shadows + trials, pool, rounds, seed, told, model)
     known, attacked = models.part(slice(shadows)), models.part(slice(shadows, None))
     scores = np.stack([lira(known.confidence, known.member, found) for found in attacked.confidence])
     return Membership(shadows, trials, learned(known, attacked), roc(scores.ravel(), attacked.member.ravel()))
@@ -109,19 +112,20 @@ def train(
     rounds: int,
     seed: int,
     told: Told = lambda done: None,
+    model: nn.Module | None = None,
 ) -> Trained:
     """Trains models, each on its own random half of the pool."""
-    rng, network = np.random.default_rng(seed), Network.of(recipe, federation)
+    rng, network = np.random.default_rng(seed), Network.of(recipe, federation, model)
     records = np.sort(rng.permutation(held(federation))[:pool])
     x, member, seen = federation.train_x[records], [], []
-    for model in range(count):
+    for number in range(count):
         inside = rng.random(len(records)) < 0.5
         kept = np.ones(len(federation.train_y), bool)
         kept[records[~inside]] = False
-        last = replay(recipe, only(federation, kept), seed * 10_007 + model, rounds).last
+        last = replay(recipe, only(federation, kept), seed * 10_007 + number, rounds, model=model).last
         member.append(inside)
         seen.append(network.probabilities(last, x).astype(np.float32))
-        told(model + 1)
+        told(number + 1)
     return Trained(np.stack(member), np.stack(seen).astype(np.float64), federation.train_y[records].numpy())
 
 

@@ -14,6 +14,7 @@ from sordino.data.federation import Federation
 from sordino.layout import Layout
 from sordino.models.losses import Loss
 from sordino.recipe import Recipe
+from sordino.runs.setup import built
 from sordino.types import FloatArray
 
 _AT_ONCE = 4096
@@ -28,18 +29,10 @@ class Network:
     loss: Loss
 
     @classmethod
-    def of(cls, recipe: Recipe, federation: Federation) -> Network:
-        """Returns the network that a recipe trains."""
-        chosen = recipe.model
-        module = models.build(
-            chosen.name,
-            federation.input_shape,
-            federation.classes,
-            seed=recipe.run.seed,
-            hidden=chosen.hidden,
-            activation=chosen.activation,
-        )
-        return cls(module, Layout.of(module), models.loss(chosen.loss, module, federation.classes))
+    def of(cls, recipe: Recipe, federation: Federation, model: nn.Module | None = None) -> Network:
+        """Returns the network that a recipe trains, or the one that is given in its place."""
+        module = model or built(recipe, federation)
+        return cls(module, Layout.of(module), models.loss(recipe.model.loss, module, federation.classes))
 
     @property
     def start(self) -> Tensor:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sordino.account.certificate.certificate import Certificate
 from sordino.audit.people import undeclared
@@ -51,6 +51,7 @@ def replay(
     seed: int | str,
     rounds: int | None = None,
     local: Callable[[Local], Local] = lambda local: local,
+    model: nn.Module | None = None,
 ) -> Replayed:
     """Plays the rounds of a recipe on a federation, with real noise of another seed, and books of its own.
 
@@ -60,8 +61,9 @@ def replay(
         seed: of noise, selection and batches (a run's own is `RunFolder.facts()["stream"]`).
         rounds: how many (the recipe's by default; a run may have ended earlier).
         local: puts something else in the place of local training.
+        model: a model of the user's own, in place of the recipe's.
     """
-    context = assemble(undeclared(recipe), None, federation)
+    context = assemble(undeclared(recipe), model, federation)
     mechanism = replace(context.mechanism, local=local(context.mechanism.local))
     context = replace(context, mechanism=mechanism, randomness=Streams(seed))
     with (

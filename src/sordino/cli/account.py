@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from sordino import strict_json
 
 if TYPE_CHECKING:
     from sordino.account.accountants.accountant import Curve
@@ -83,7 +84,7 @@ def _tell(
             "note": curve.note,
             "history": _records(plan.history(rounds)),
         }
-        print(json.dumps(told))
+        print(strict_json.dumps(told))
         return
     print(f"{answer}  ({curve.accountant}, {adjacency})")
     if curve.note:
@@ -114,7 +115,7 @@ def _reproduce(paper: str, as_json: bool) -> None:
         raise AccountingError(f"--published {paper!r} is unknown: choose one of all, {', '.join(PAPERS)}")
     found = list(published_numbers(paper))
     if as_json:
-        print(json.dumps([asdict(line) for line in found]))
+        print(strict_json.dumps([asdict(line) for line in found]))
         return
     table = Table("paper", "quantity", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("printed", justify="right")

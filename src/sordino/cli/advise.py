@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from sordino import strict_json
 
 if TYPE_CHECKING:
     from sordino.advise.advice import Advice, Situation
@@ -49,7 +50,7 @@ def advise(
         known = Situation(clients, records, size, epsilon, delta, trust, unit, dropout)
     found = advised(known)
     if as_json:
-        print(json.dumps({"known": asdict(known), **asdict(found), "settings": dict(found.settings)}))
+        print(strict_json.dumps({"known": asdict(known), **asdict(found), "settings": dict(found.settings)}))
     else:
         _show(found)
 

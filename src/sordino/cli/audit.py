@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,7 +12,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from sordino import strict_json
+from sordino.cli.own import DATA_HELP, MODEL_HELP, data_again, own_model
+
 if TYPE_CHECKING:
+    from sordino.audit.endtoend import Effort
     from sordino.audit.finding import Finding
     from sordino.cli.progress import Bar
 
@@ -33,6 +36,8 @@ def audit(
     canaries: Annotated[int, typer.Option(min=10, help="canary records (run)")] = 1000,
     pictures: Annotated[int, typer.Option(min=1, help="pictures to reconstruct (inversion)")] = 6,
     out: Annotated[Path | None, typer.Option(help="picture grid (inversion; default: inversion.png)")] = None,
+    model: Annotated[str | None, typer.Option(help=f"(run) {MODEL_HELP}")] = None,
+    data: Annotated[str | None, typer.Option(help=f"(run) {DATA_HELP}")] = None,
     seed: Annotated[int, typer.Option(min=0, help="seed of everything that is random")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON on stdout")] = False,
 ) -> None:
@@ -43,22 +48,27 @@ def audit(
     """
     import torch
 
+    from sordino.audit.endtoend import Effort
     from sordino.errors import RecipeError
 
     torch.set_num_threads(1)  # trials run side by side in threads of their own
     run = target is not None and (Path(target) / "private" / "run.json").exists()
     if run and (set_ or mode):
         raise RecipeError(f"{target} is a run with a recipe of its own: leave out --set and --mode")
+    if not run and (model or data):
+        raise RecipeError("--model and --data are what a run had: name a run folder, or leave them out")
     if everything and (target is not None or set_):
         raise RecipeError("--all audits every mechanism as listed: leave out the target and --set")
     if attack == "inversion":
-        _inversion(target, set_ or [], mode or "certified", pictures, out or Path("inversion.png"), seed, as_json)
+        _inversion(
+            target, set_ or [], mode or "certified", pictures, out or Path("inversion.png"), seed, as_json, model, data
+        )
     elif everything:
         _all(mode, trials, seed, as_json)
     elif target is None:
         raise RecipeError("nothing to audit: name a mechanism or a run folder, or give --all")
     elif run:
-        _run(Path(target), shadows, attacked, pool, canaries, seed, as_json)
+        _run(Path(target), Effort(shadows, attacked, pool, canaries), seed, as_json, model, data)
     elif target == "games":
         _list_games(as_json)
     elif target in _game_names():
@@ -115,7 +125,7 @@ def _all(mode: str | None, trials: int | None, seed: int, js: bool) -> None:
             progress.show(done * _STEPS, total * _STEPS, game.name)
             found += game.play(seed, _share(progress, done, total, game.name))
     if js:
-        print(json.dumps([finding.to_json() for finding in found], indent=2))
+        print(strict_json.dumps([finding.to_json() for finding in found], indent=2))
     else:
         _show(found)
 
@@ -139,7 +149,7 @@ def _list_games(js: bool) -> None:
     from sordino.audit.games import GAMES
 
     if js:
-        print(json.dumps({name: game.question for name, game in GAMES.items()}, indent=2, ensure_ascii=False))
+        print(strict_json.dumps({name: game.question for name, game in GAMES.items()}, indent=2, ensure_ascii=False))
         return
     table = Table("game", "question", box=SIMPLE_HEAD, pad_edge=False)
     for name, game in GAMES.items():
@@ -153,7 +163,7 @@ def _tell(found: Sequence[Finding], js: bool) -> None:
         _show(found)
         return
     worst = max(found, key=lambda finding: (finding.verdict == "violated", finding.lower_bound))
-    print(json.dumps(worst.to_json() | {"findings": [finding.to_json() for finding in found]}, indent=2))
+    print(strict_json.dumps(worst.to_json() | {"findings": [finding.to_json() for finding in found]}, indent=2))
 
 
 def _show(found: Sequence[Finding]) -> None:
@@ -187,14 +197,16 @@ def _number(value: float | None, missing: str) -> str:
     return missing if value is None else f"{value:.4g}"
 
 
-def _run(path: Path, shadows: int, attacked: int, pool: int, canaries: int, seed: int, js: bool) -> None:
-    from sordino.audit.endtoend import Effort, audit_run
+def _run(path: Path, effort: Effort, seed: int, js: bool, model: str | None, data: str | None) -> None:
+    from sordino.audit.endtoend import audit_run
     from sordino.cli.progress import Bar
+    from sordino.runs.folder import RunFolder
 
+    given = own_model(model), data_again(data, RunFolder(path).recipe())
     with Bar(js) as progress:
-        found = audit_run(path, Effort(shadows, attacked, pool, canaries), seed, progress.show).to_json()
+        found = audit_run(path, effort, seed, progress.show, *given).to_json()
     if js:
-        print(json.dumps(found, indent=2))
+        print(strict_json.dumps(found, indent=2))
         return
     console, table = Console(highlight=False), Table("attack", "what it found", box=SIMPLE_HEAD, pad_edge=False)
     for name, one in (found["canary_clients"] or {}).items():
@@ -225,20 +237,36 @@ def _membership(table: Table, found: dict[str, Any]) -> None:
 
 
 def _inversion(
-    target: str | None, settings: Sequence[str], mode: str, pictures: int, out: Path, seed: int, js: bool
+    target: str | None,
+    settings: Sequence[str],
+    mode: str,
+    pictures: int,
+    out: Path,
+    seed: int,
+    js: bool,
+    model: str | None,
+    data: str | None,
 ) -> None:
     from sordino.audit.inversion import invert, picture, summary
     from sordino.recipe import Recipe
     from sordino.runs.folder import RunFolder
     from sordino.runs.setup import load
+    from sordino.runs.subject import recall, refuse_own_mechanism
 
-    run = RunFolder(Path(target)).recipe_file if target is not None and RunFolder(Path(target)).begun else None
-    named = [] if target is None or run else [f"mechanism.name={target}", f"mechanism.mode={mode}"]
-    recipe = Recipe.load(run, [*named, *settings])
-    found = invert(recipe, load(recipe), pictures, seed)
+    run = RunFolder(Path(target)) if target is not None and RunFolder(Path(target)).begun else None
+    if run is not None:
+        refuse_own_mechanism(run, "the audit")
+        subject = recall(run, own_model(model), data_again(data, run.recipe()))
+        recipe, found = subject.recipe, invert(subject.recipe, subject.federation, pictures, seed, subject.model)
+    else:
+        named = [] if target is None else [f"mechanism.name={target}", f"mechanism.mode={mode}"]
+        recipe = Recipe.load(None, [*named, *settings])
+        found = invert(recipe, load(recipe), pictures, seed)
     path, quality = picture(found, recipe.mechanism.name, out), summary(found)
     if js:
-        print(json.dumps({"mechanism": recipe.mechanism.name, "picture": str(path), "quality": quality}, indent=2))
+        print(
+            strict_json.dumps({"mechanism": recipe.mechanism.name, "picture": str(path), "quality": quality}, indent=2)
+        )
         return
     table = Table("attack", "upload", "PSNR (dB)", "SSIM", box=SIMPLE_HEAD, pad_edge=False)
     for name, one in quality.items():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from sordino import strict_json
 
 
 def certificate(
@@ -42,7 +43,7 @@ def _check(path: Path, key: str | None, as_json: bool) -> None:
     from sordino.account.certificate.check import check
 
     checked = list(check(path / "public" / "certificate.json" if path.is_dir() else path, key))
-    told = json.dumps({"checked": True, "certificate": str(path), "checks": checked})
+    told = strict_json.dumps({"checked": True, "certificate": str(path), "checks": checked})
     print(told if as_json else "\n".join(checked))
 
 

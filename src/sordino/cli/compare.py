@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,8 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+
+from sordino import strict_json
 
 if TYPE_CHECKING:
     from sordino.compare.contest import Class, Trial
@@ -85,12 +86,12 @@ def compare(
     results = [standing.result(trial) for trial in trials if trial.folder not in failed]
     panels, top = standing.standings(results), standing.ceiling(results)
     told = page.to_json(panels, top, reasons, printed)
-    (out / "comparison.json").write_text(json.dumps(told, indent=2) + "\n")
+    (out / "comparison.json").write_text(strict_json.dumps(told, indent=2) + "\n")
     (out / "comparison.md").write_text(markdown(panels, results, top, reasons, "plots" if images else None))
     target = out / "comparison.html"
     page.write(target, common, panels, results, top, reasons, printed, out / "plots" if images else None)
     if as_json:
-        print(json.dumps(told))
+        print(strict_json.dumps(told))
     else:
         _show(panels, top, reasons, target)
 
@@ -140,7 +141,7 @@ def _reasons(trials: Sequence[Trial], failed: Mapping[Path, str]) -> dict[str, s
 def _show(
     panels: Mapping[Class, Sequence[Standing]], top: float | None, failed: Mapping[str, str], target: Path
 ) -> None:
-    from sordino.compare.page import score, verdict
+    from sordino.compare.page import mean_score, score, verdict
     from sordino.report.words import number
 
     wide = max(Console().width, 120)
@@ -159,7 +160,7 @@ def _show(
             )  # fmt: skip
         console.print(table)
     if top is not None:
-        console.print(f"without privacy (fedavg): {100 * top:.2f} %")
+        console.print(f"without privacy (fedavg): {mean_score(top)}")
     for label, reason in failed.items():
         console.print(f"[yellow]{label} could not be played:[/] {reason}")
     console.print(f"[bold]{target}[/]")

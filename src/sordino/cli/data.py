@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +10,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from sordino import strict_json
 
 _STYLES = {"installed": "green", "found": "green", "yours": "cyan", "missing": "yellow"}
 
@@ -24,7 +25,7 @@ def data(
     """List the data sets: what is installed, what is found on disk, and how to get what is missing."""
     rows = _rows(folder)
     if as_json:
-        print(json.dumps(rows, indent=2))
+        print(strict_json.dumps(rows, indent=2))
         return
     table = Table("data set", "records", "classes", "natural clients", "status", box=SIMPLE_HEAD, pad_edge=False)
     for row in rows:

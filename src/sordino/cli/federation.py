@@ -13,6 +13,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from sordino import strict_json
+
 federation = typer.Typer(help="Operate a federation: several machines, each with its own data.", no_args_is_help=True)
 
 _Folder = Annotated[Path, typer.Argument(help="the federation's folder")]
@@ -142,7 +144,7 @@ def _ended(own: Any, status: Any, as_json: bool) -> None:
     pages.write(read_all([run_folder], public=True)[0], page, None)
     document = CertificateDocument.from_json((run_folder / "public" / "certificate.json").read_text())
     if as_json:
-        print(json.dumps({"run": str(run_folder), "report": str(page)} | status.model_dump()))
+        print(strict_json.dumps({"run": str(run_folder), "report": str(page)} | status.model_dump()))
         return
     console = Console()
     console.print(certificate(document))

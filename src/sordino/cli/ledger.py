@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sordino import strict_json
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -35,7 +37,11 @@ def ledger(
         from sordino.account.certificate.verify import verify as check
 
         checked = list(check(path, certificate, heads=heads, witness=witness, kept=head or []))
-        print(json.dumps({"verified": True, "ledger": str(path), "checks": checked}) if as_json else "\n".join(checked))
+        print(
+            strict_json.dumps({"verified": True, "ledger": str(path), "checks": checked})
+            if as_json
+            else "\n".join(checked)
+        )
         return
     from sordino.account.ledger.ledger import Ledger
     from sordino.account.ledger.listing import listing
@@ -45,7 +51,7 @@ def ledger(
         about = {"ledger": str(path), "federation": books.federation, "population": books.population}
         about |= {"delta": books.delta, "head": books.head}
     if as_json:
-        print(json.dumps(about | {"releases": [line.record() for line in lines]}))
+        print(strict_json.dumps(about | {"releases": [line.record() for line in lines]}))
     else:
         _show(about, lines)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
+
+from sordino import strict_json
 
 if TYPE_CHECKING:
     from sordino.data.federation import Federation
@@ -29,7 +30,7 @@ def mechanisms(
     federation = federate()
     rows = [_row(name, mode, federation) for name in MECHANISMS for mode in get_args(Mode)]
     if as_json:
-        print(json.dumps(rows, indent=2))
+        print(strict_json.dumps(rows, indent=2))
         return
     _show(rows)
 

@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from sordino import strict_json
+
 node = typer.Typer(
     help="Be a member of a federation, on your own machine and within your own policy.", no_args_is_help=True
 )
@@ -40,7 +42,7 @@ def init(
     chosen = Policy(who=who) if policy is None else Policy.load(policy).model_copy(update={"who": who})
     made.make(name, server, chosen, authority)
     application = made.path / "application.json"
-    application.write_text(json.dumps(made.application(), indent=2) + "\n")
+    application.write_text(strict_json.dumps(made.application(), indent=2) + "\n")
     print(f"made {folder} for {name} of {who.federation}")
     print(f"  compare the operator's key with them, by telephone: {who.operator}")
     print(f"  read and edit   {made.policy_file}  (what this node takes part in, and its own ε)")

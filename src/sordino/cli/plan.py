@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from sordino import strict_json
 
 if TYPE_CHECKING:
     from sordino.account.plan.planner import Plan, Scenario
@@ -129,7 +130,7 @@ def plan(
     if plot is not None:
         _plot(plot, grid)
     if as_json:
-        print(json.dumps(_record(found, grid)))
+        print(strict_json.dumps(_record(found, grid)))
     else:
         _show(found, grid)
 
@@ -137,7 +138,7 @@ def plan(
 def _choice(chosen: Choice, as_json: bool) -> None:
     """Shows a mechanism that was picked."""
     if as_json:
-        print(json.dumps({**asdict(chosen), "settings": dict(chosen.settings)}))
+        print(strict_json.dumps({**asdict(chosen), "settings": dict(chosen.settings)}))
         return
     settings = "".join(f", mechanism.{name} = {value}" for name, value in chosen.settings.items())
     coins = "" if chosen.sampling_rate is None else f", select.kind = poisson, select.rate = {chosen.sampling_rate:g}"
@@ -263,7 +264,7 @@ def _converge(problem: Any, as_json: bool) -> None:
         "printed": problem.printed,
     }
     if as_json:
-        print(json.dumps(told))
+        print(strict_json.dumps(told))
         return
     where = (
         f"Eq. (14) vanishes at M = {root:.4f}" if root is not None else "Eq. (14) has no root there: M* is at the edge"

@@ -27,9 +27,9 @@ def recipe(
         chosen = Recipe.load(path, set_ or ())
         print(chosen.model_dump_json(indent=2) if as_json else chosen.to_toml(), end="\n" if as_json else "")
     elif as_json:
-        import json
+        from sordino import strict_json
 
-        print(json.dumps(Recipe.model_json_schema(), indent=2))
+        print(strict_json.dumps(Recipe.model_json_schema(), indent=2))
     else:
         _explain(None if path is None else str(path))
 

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from sordino.cli.own import DATA_HELP, data_again
+
 
 def report(
     runs: Annotated[list[Path], typer.Argument(help="run folders: one for its report, several to compare them")],
@@ -18,6 +20,7 @@ def report(
     private: Annotated[
         bool, typer.Option("--private", help="show private numbers too; the page is then not for others")
     ] = False,
+    data: Annotated[str | None, typer.Option(help=f"(--private, one run) {DATA_HELP}")] = None,
 ) -> None:
     """Show runs on one self-contained page: certificate, curves, and every plot as a picture.
 
@@ -34,7 +37,12 @@ def report(
 
     if out is not None and not out.name:
         raise RecipeError("--out names no file: write the name of the page, such as report.html")
-    views = read_all(runs, public=not private)
+    if data is not None and (not private or len(runs) > 1):
+        raise RecipeError(
+            "--data is for the private page of one run, which shows who holds which labels: add --private"
+        )
+    given = data_again(data, RunFolder(runs[0]).recipe()) if data is not None else None
+    views = read_all(runs, public=not private, given=given)
     with for_owner_only() if private else nullcontext():
         if len(views) == 1:
             folder = RunFolder(runs[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +11,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from sordino import strict_json
 
 if TYPE_CHECKING:
     from papers.record import ExperimentRecord
@@ -83,7 +84,7 @@ def reproduce(
         path = pages.write(docs, record.kept(out, EXPERIMENTS), EXPERIMENTS, out / "pictures")
         console.print(f"[bold]{path}[/]")
     if as_json:
-        print(json.dumps([one.to_json() for one in found], ensure_ascii=False))
+        print(strict_json.dumps([one.to_json() for one in found], ensure_ascii=False))
     if failed:
         told = "; ".join(f"{id_}: {reason}" for id_, reason in failed.items())
         raise SordinoError(f"{len(failed)} of {len(wanted)} could not be run: {told}")
@@ -130,7 +131,7 @@ def _list(as_json: bool) -> None:
         for item in NOTHING_TO_RUN
     ]
     if as_json:
-        print(json.dumps(rows, ensure_ascii=False, indent=2))
+        print(strict_json.dumps(rows, ensure_ascii=False, indent=2))
         return
     table = Table("id", "paper", "place", "what", "kind", box=SIMPLE_HEAD, pad_edge=False)
     for row in rows:

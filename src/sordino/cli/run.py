@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,13 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
+from sordino import strict_json
+from sordino.cli.own import DATA_HELP, MODEL_HELP, data_again, data_settings, own_data, own_model
 from sordino.errors import SordinoWarning
 
 if TYPE_CHECKING:
     from sordino.runs.outcome import Outcome
+    from sordino.runs.scores import Scores
 
 
 def run(
@@ -28,6 +32,8 @@ def run(
     entropy: Annotated[
         bool, typer.Option("--entropy", help="draw from the operating system, not from the seed: cannot be repeated")
     ] = False,
+    model: Annotated[str | None, typer.Option(help=MODEL_HELP)] = None,
+    data: Annotated[str | None, typer.Option(help=DATA_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object on stdout")] = False,
 ) -> None:
     """Train a federated model under a privacy budget.
@@ -44,6 +50,7 @@ def run(
 
     settings = list(set_ or []) + ([f"run.seed={seed}"] if seed is not None else [])
     settings += ["run.entropy=true"] if entropy else []
+    settings = ([] if resume else data_settings(data)) + settings
     if resume and out is None:
         raise RecipeError("--resume needs --out: name the folder of the run to go on with")
     if resume and recipe is None and not settings and out is not None and RunFolder(out).begun:
@@ -52,9 +59,10 @@ def run(
     folder = out or fresh_folder(chosen)
     again = going_on(f"`sordino run --out {folder} --resume`", once=RunFolder(folder).private / "run.json")
     with again, _warnings_in_words(), RoundProgress(chosen, quiet=as_json) as progress:
-        outcome = train(chosen, out=folder, resume=resume, progress=progress)
+        given = data_again(data, chosen) if resume else own_data(data)
+        outcome = train(chosen, model=own_model(model), federation=given, out=folder, resume=resume, progress=progress)
     if as_json:
-        print(json.dumps(outcome.to_json()))
+        print(strict_json.dumps(outcome.to_json()))
     else:
         _summary(outcome)
     if outcome.stopped == "diverged":
@@ -80,9 +88,10 @@ def _warnings_in_words() -> Iterator[None]:
 
 def _summary(outcome: Outcome) -> None:
     from sordino.cli.books import certificate
+    from sordino.runs.idle import steps_in_words
 
     console = Console()
-    reached = f"[bold]{outcome.accuracy:.1%}[/] test accuracy" if outcome.accuracy is not None else "no test accuracy"
+    reached = "no test records" if outcome.scores is None else f"[bold]{outcome.scores.words()}[/]"
     reason = {
         "rounds": "all planned rounds",
         "budget": f"stopped by the budget: {outcome.why}",
@@ -90,6 +99,25 @@ def _summary(outcome: Outcome) -> None:
         "diverged": "stopped because training diverged; the last good model is kept",
     }
     console.print(f"\n{reached} after {outcome.rounds} rounds in {outcome.seconds:.1f} s ({reason[outcome.stopped]})\n")
+    table = _confusion(outcome.scores)
+    if table is not None:
+        console.print(table)
+    console.print(f"{steps_in_words(outcome.context)}\n")
     console.print(certificate(outcome.document))
     console.print(f"\n{outcome.engine}", highlight=False, markup=False)
     console.print(f"run folder: {outcome.folder} (public/ may be shown to anybody, private/ to nobody)")
+
+
+def _confusion(scores: Scores | None) -> Table | None:
+    """Returns who was taken for whom, where there are few enough classes to read it."""
+    from sordino.runs.scores import FEW_CLASSES
+
+    if scores is None or scores.confusion is None or len(scores.confusion) > FEW_CLASSES:
+        return None
+    table = Table("class \\ taken for", box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    for place in range(len(scores.confusion)):
+        table.add_column(str(place), justify="right")
+    for place, row in enumerate(scores.confusion):
+        cells = (f"[bold]{count}[/]" if at == place else f"{count}" if count else "·" for at, count in enumerate(row))
+        table.add_row(str(place), *cells)
+    return table

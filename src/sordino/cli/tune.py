@@ -12,6 +12,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from sordino import strict_json
+
 if TYPE_CHECKING:
     from sordino.recipe import Recipe
     from sordino.tune.grid import SettingsGrid
@@ -48,7 +50,7 @@ def tune(
     else:
         told = _free(chosen, searched, on, range(chosen.run.seed, chosen.run.seed + seeds), jobs, out, as_json)
     if as_json:
-        print(json.dumps(told))
+        print(strict_json.dumps(told))
     else:
         _show(told)
 

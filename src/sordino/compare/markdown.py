@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sordino.compare.charts import charts
 from sordino.compare.contest import Class
-from sordino.compare.page import score, settings, verdict
+from sordino.compare.page import mean_score, score, settings, verdict
 from sordino.compare.standing import Result, Standing
 from sordino.report.words import number
 
@@ -26,7 +26,7 @@ def markdown(
             parts += [f"![{chart.title}]({pictures}/{chart.key}.svg)" for chart in charts(kind, rows, results, top)]
             parts.append("")
     if top is not None:
-        parts += [f"Without privacy (fedavg): {100 * top:.2f} %.", ""]
+        parts += [f"Without privacy (fedavg): {mean_score(top)}.", ""]
     parts += [f"{label} could not be played: {reason}." for label, reason in failed.items()]
     return "\n".join(parts).rstrip() + "\n"
 

@@ -60,7 +60,14 @@ def score(row: Standing) -> str:
         return "diverged"
     scale, digits, unit = (1, 4, "") if row.mean < 0 else (100, 2, " %")
     around = "" if row.spread is None else f" ± {scale * row.spread:.{digits}f}"
-    return f"{scale * row.mean:.{digits}f}{around}{unit}"
+    return f"loss {-row.mean:.4f}{around}" if row.mean < 0 else f"{scale * row.mean:.{digits}f}{around}{unit}"
+
+
+def mean_score(top: float) -> str:
+    """Returns one mean score as people read it: accuracies in per cent, and losses, which count as negative scores."""
+    if math.isnan(top):
+        return "diverged"
+    return f"loss {-top:.4f}" if top < 0 else f"{100 * top:.2f} %"
 
 
 def settings(row: Standing) -> str:
@@ -141,7 +148,7 @@ def _lead(panels: Mapping[Class, Sequence[Standing]], claimed: bool) -> str:
 def _without(top: float | None) -> str:
     if top is None:
         return ""
-    shown = value("ceiling", f"{100 * top:.2f} %", top)
+    shown = value("ceiling", mean_score(top), top)
     return f'<p class="sub" style="margin-top:18px">Without privacy (fedavg): {shown}.</p>'
 
 

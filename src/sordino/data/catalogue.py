@@ -80,18 +80,19 @@ _ALL = (
         how_to_get="Put train/*.json and test/*.json (users, user_data → user → x, y) into the folder leaf.",
     ),
     Dataset(
-        "wisdm", "Phone accelerometer: which of six activities", wisdm, 4334, 1084, 6,
-        natural_key="person", natural_clients=36,
+        "wisdm", "Phone accelerometer: which of six activities", wisdm, 4530, 888, 6,
+        natural_key="person", natural_clients=29,
         places=("wisdm", "WISDM_ar_v1.1"), markers=("WISDM_ar_v1.1_transformed.arff",),
         how_to_get="Put WISDM_ar_v1.1_transformed.arff (from www.cis.fordham.edu/wisdm/dataset.php) into the folder "
         "wisdm.",
     ),
     Dataset(
-        "parkinsons", "Voice recordings: severity of Parkinson's disease (regression)", parkinsons, 4700, 1175, 0,
-        natural_key="person", natural_clients=42,
+        "parkinsons", "Voice recordings: severity of Parkinson's disease (regression)", parkinsons, 4703, 1172, 0,
+        natural_key="person", natural_clients=34,
         places=("parkinsons-telemonitoring", "parkinsons"), markers=("parkinsons_updrs.data",),
         how_to_get="Put parkinsons_updrs.data (from archive.ics.uci.edu/dataset/189/parkinsons+telemonitoring) into "
         "the folder parkinsons.",
+        unit="of the full UPDRS score",
     ),
     Dataset(
         "csv", "Your own table: a CSV file with a header", own_csv, natural_key="a column",

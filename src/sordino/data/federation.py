@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -129,6 +131,15 @@ class Federation:
         """Whether the test records are public, so that what is measured on them may steer and be published."""
         return bool(self.declared.test)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the clients are called, where they have names: kept private, and remembered by a ledger as digests."""
+        return tuple(getattr(self.partition, "names", ()))
+
+    def name_of(self, client: int) -> str:
+        """Returns what a client is called: its name, or else its number."""
+        return self.names[client] if self.names else str(client)
+
     def proposed(self) -> PublicCounts:
         """Returns the facts that the data suggest. Whoever declares them says that they may be published."""
         return proposal(self)
@@ -147,6 +158,10 @@ class Federation:
         if known == self.declared and known.classes == self.classes:
             return self  # nothing to check again
         return replace(self, declared=known, classes=self.classes if known.classes is None else known.classes)
+
+    def noting(self, told: PublicCounts) -> Federation:
+        """Returns the federation with these facts added to the declaration; a run asks for what is missing still."""
+        return replace(self, declared=self.declared.plus(told))
 
     def scaled(
         self, ranges: Mapping[str, Range], columns: Sequence[str] = (), outside: Outside = "refuse"
@@ -198,7 +213,7 @@ class Federation:
         """Makes a federation of the user's own tensors or arrays.
 
         Args:
-            x: inputs, one row a record.
+            x: inputs, one row a record; bytes (uint8) are pixels, and are scaled to [0, 1].
             y: labels: integers 0 … classes − 1, or floats for regression.
             clients: the number of clients (records are dealt out at random), or the owner of each record (any values:
                 names, numbers), or None: every record is a client of its own.
@@ -232,6 +247,34 @@ class Federation:
         deal = disjoint.by_key(owners) if owners is not None else disjoint.iid(records, everyone, seed)
         told = PublicCounts(population=count, classes=classes).plus(public or UNDECLARED)
         return cls(name, train_x, train_y, test_x, test_y, known, deal, declared=told)
+
+    @classmethod
+    def from_dataframe(cls, frame: Any, label: str, client: str | None = None, **options: Any) -> Federation:
+        """Makes a federation of a data frame; see `sordino.data.from_own.from_dataframe`."""
+        from sordino.data.from_own import from_dataframe
+
+        return from_dataframe(frame, label, client, **options)
+
+    @classmethod
+    def from_csv(
+        cls, file: str | os.PathLike[str], label: str = "label", client: str | None = None, **options: Any
+    ) -> Federation:
+        """Makes a federation of a CSV file with a header; see `sordino.data.from_own.from_csv`."""
+        from sordino.data.from_own import from_csv
+
+        return from_csv(file, label, client, **options)
+
+    @classmethod
+    def from_dataloaders(
+        cls,
+        loaders: Mapping[str, Iterable[tuple[Any, Any]]] | Sequence[Iterable[tuple[Any, Any]]],
+        test: Iterable[tuple[Any, Any]] | float | None = None,
+        **options: Any,
+    ) -> Federation:
+        """Makes a federation of one data loader a client; see `sordino.data.from_own.from_dataloaders`."""
+        from sordino.data.from_own import from_dataloaders
+
+        return from_dataloaders(loaders, test, **options)
 
 
 def _check_split(name: str, x: Tensor, y: Tensor, classes: int) -> None:

@@ -32,7 +32,9 @@ def load(name: str, folder: str | os.PathLike[str] | None = None, **options: Any
         **options: what this data set's reader takes (see `docs/data.md`); None counts as not given.
     """
     if name not in DATASETS:
-        raise DataError(f"data.name is {name!r}: use one of {', '.join(DATASETS)}.")
+        raise DataError(
+            f"data.name is {name!r}: use one of {', '.join(DATASETS)}, or give your own (--data, federation=…)."
+        )
     given = {option: value for option, value in options.items() if value is not None}
     return DATASETS[name].load(data_folder(folder), given)
 

@@ -28,13 +28,15 @@ class Records:
 
 
 def inputs(x: Tensor | ArrayLike) -> Tensor:
-    """Returns inputs as float32; whole numbers of 16 bits or more as int64, for models that look them up.
+    """Returns inputs as float32; bytes (uint8) are pixels, and are scaled to [0, 1] as in every loader.
 
-    A model without embeddings is given them as float32 all the same (`models.suited`).
+    Whole numbers of 16 bits or more stay whole (int64), for models that look them up; a model without embeddings is
+    given them as float32 all the same (`models.suited`).
     """
     tensor = (x if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))).cpu()
-    numbers = tensor.dtype in (torch.int16, torch.int32, torch.int64)
-    return tensor.to(torch.int64 if numbers else torch.float32)
+    if tensor.dtype == torch.uint8:
+        return tensor.to(torch.float32) / 255
+    return tensor.to(torch.int64 if tensor.dtype in (torch.int16, torch.int32, torch.int64) else torch.float32)
 
 
 def labels(y: Tensor | ArrayLike) -> Tensor:

@@ -31,9 +31,10 @@ from sordino.messages import to_bytes
 from sordino.random.streams import Entropy, Randomness
 from sordino.recipe import Recipe
 from sordino.runs.books import charging_for, refuse_if_spent
+from sordino.runs.checkpoint import Checkpoint
 from sordino.runs.client_store import ClientStore
 from sordino.runs.context import RunContext
-from sordino.runs.folder import Checkpoint, RunFolder
+from sordino.runs.folder import RunFolder
 from sordino.runs.round_end import round_over
 from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
@@ -246,5 +247,5 @@ class Deployment:
         certificate = charging.certificate(last.stopped)
         words = tuple(deployed(context, self.federation, registry, self.app_hash))
         document = charging.document(certificate, replace(statement_of(context), deployment=words), last.stopped)
-        folder.save_model(context.layout, context.step.published(last.here.weights, last.here.state))
+        folder.save_model(context.state(context.step.published(last.here.weights, last.here.state)))
         folder.save_certificate(certificate, document)

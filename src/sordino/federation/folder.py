@@ -162,7 +162,17 @@ class FederationFolder:
 
         Whoever puts records there says that they may be published: what is measured on them is.
         """
-        path = self.path / "test.npz"
+        return self._records("test.npz")
+
+    def public_records(self) -> tuple[Tensor, Tensor] | None:
+        """Returns what mechanisms look at that use public records: `public.npz` (arrays x and y), if there is one.
+
+        Whoever puts records there says that they are public: nothing hides what is computed from them.
+        """
+        return self._records("public.npz")
+
+    def _records(self, file: str) -> tuple[Tensor, Tensor] | None:
+        path = self.path / file
         if not path.exists():
             return None
         records = data.load("npz", self.path, file=path, test=0.0, classes=self.recipe.public.classes)

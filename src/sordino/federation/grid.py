@@ -13,6 +13,7 @@ from typing import Literal
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.common.serde import message_from_proto, message_to_proto
+from flwr.proto.message_pb2 import Message as ProtoMessage
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
@@ -91,13 +92,13 @@ class InProcessGrid(Grid):
         context = Context(0, node, dict(self.node_configs.get(node, {})), RecordDict(), dict(self.run_config))
         wire = message_to_proto(message).SerializeToString()
         try:
-            reply = self.apps[node](_copied(message), context)
+            reply = self.apps[node](_read(wire), context)
         except Exception as error:  # as a SuperNode does, whatever a ClientApp raises
             return self._error(message, f"{type(error)}:<'{error}'>")
         seen = self.traffic.setdefault(kind, [0, 0, 0])
         back = message_to_proto(reply).SerializeToString()
         self.traffic[kind] = [seen[0] + 1, seen[1] + len(wire), seen[2] + len(back)]
-        return _copied(reply)
+        return _read(back)
 
     def _error(self, message: Message, reason: str) -> Message:
         reply = Message(Error(code=0, reason=reason), reply_to=message)
@@ -105,5 +106,5 @@ class InProcessGrid(Grid):
         return reply
 
 
-def _copied(message: Message) -> Message:
-    return message_from_proto(type(message_to_proto(message)).FromString(message_to_proto(message).SerializeToString()))
+def _read(wire: bytes) -> Message:
+    return message_from_proto(ProtoMessage.FromString(wire))

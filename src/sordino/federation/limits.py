@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from sordino.account.ledger.ledger import Ledger
 from sordino.data.federation import ClientData
 from sordino.errors import NodeRefused
 from sordino.events import Charge, Unbounded
@@ -107,8 +108,8 @@ def check_data(context: RunContext, data: ClientData) -> None:
         raise NodeRefused(f"this node's labels are not 0 … {told.classes - 1}, as public.classes declares")
 
 
-def check_budget(folder: NodeFolder, context: RunContext, prices: Prices) -> tuple[Charge, ...]:
-    """Returns what a release costs this node; refuses one that it cannot pay for.
+def check_budget(folder: NodeFolder, ledger: Ledger, context: RunContext, prices: Prices) -> tuple[Charge, ...]:
+    """Returns what a release costs this node; refuses one that its ledger has not left.
 
     **Formal guarantees**: the price is this node's own, computed by its own code from the terms. Nothing that only the
     server can vouch for is credited: no amplification by who was asked.
@@ -122,9 +123,7 @@ def check_budget(folder: NodeFolder, context: RunContext, prices: Prices) -> tup
         raise NodeRefused("the release promises nothing to anybody: this node takes no part without a guarantee")
     budget, accountant = folder.budget, folder.policy.budget.accountant
     filters = filters_for(context.mechanism, budget.epsilon, budget.delta)
-    with folder.ledger(write=False) as ledger:
-        allowed = ledger.affordable(charges, budget, accountant, bounded, filters).allowed
-    if not allowed.all():
+    if not ledger.affordable(charges, budget, accountant, bounded, filters).allowed.all():
         raise NodeRefused(
             f"another release would exceed this node's budget.epsilon of {budget.epsilon:g} at δ = {budget.delta:g}: "
             "raise it in its policy, or leave the node out"

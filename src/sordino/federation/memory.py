@@ -29,6 +29,9 @@ from sordino.messages import from_bytes, to_bytes
 from sordino.stages import Kept
 from sordino.terms import Terms
 
+_LENGTH = 8
+"""Bytes in front of a secure sum's terms that say how long they are; the round's terms follow."""
+
 
 @dataclass(frozen=True)
 class NodeMemory:
@@ -78,24 +81,25 @@ class NodeMemory:
         replace_file(self._opening(request), told, PRIVATE)
 
     def begin_sum(self, request: Parcel, sum_terms: SumTerms, terms: Terms) -> None:
-        """Keeps the terms of a secure sum, without the model."""
-        replace_file(self._path(request, "sum"), sum_terms.pack(), PRIVATE)
-        replace_file(self._path(request, "terms"), to_bytes(bare(terms)), PRIVATE)
+        """Keeps the terms of a secure sum and of its round, without the model, in one file."""
+        packed = sum_terms.pack()
+        data = len(packed).to_bytes(_LENGTH, "little") + packed + to_bytes(bare(terms))
+        replace_file(self._path(request, "sum"), data, PRIVATE)
 
     def unfinished(self) -> Iterator[SumTerms]:
         """Yields the terms of secure sums that never ended, and erases what was kept for them."""
         for left in self.folder.glob("*.sum"):
-            yield SumTerms.parse(left.read_bytes())
-            for kind in (".kept", ".terms", ".sum"):
+            yield SumTerms.parse(_apart(left.read_bytes())[0])
+            for kind in (".kept", ".sum"):
                 _erase(left.with_suffix(kind))
 
     def sum_terms(self, request: Parcel) -> SumTerms:
         """Returns the terms of the secure sum that this node joined."""
-        return SumTerms.parse(self._read(request, "sum"))
+        return SumTerms.parse(_apart(self._read(request, "sum"))[0])
 
     def terms(self, request: Parcel) -> Terms:
         """Returns the round's terms as this node accepted them, without the model."""
-        return from_bytes(Terms, self._read(request, "terms"))
+        return from_bytes(Terms, _apart(self._read(request, "sum"))[1])
 
     def keep(self, request: Parcel, kept: Kept) -> None:
         """Keeps noise that may be taken back later in the round: private, as the vector's own privacy rests on it."""
@@ -112,7 +116,7 @@ class NodeMemory:
 
     def forget(self, request: Parcel) -> None:
         """Erases what was kept for a round that is over."""
-        for kind in ("kept", "terms", "sum"):
+        for kind in ("kept", "sum"):
             _erase(self._path(request, kind))
 
     def state(self, run: str) -> ClientState:
@@ -158,6 +162,11 @@ def _occasion(request: Parcel) -> str:
 
 def _digest(run: str) -> str:
     return hashlib.blake2b(run.encode(), digest_size=12).hexdigest()
+
+
+def _apart(data: bytes) -> tuple[bytes, bytes]:
+    end = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
+    return data[_LENGTH:end], data[end:]
 
 
 def _erase(path: Path) -> None:

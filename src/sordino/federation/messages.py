@@ -25,7 +25,7 @@ from sordino.errors import ProtocolError
 Stage = Literal["hello", "tell", "contribute", "advertise", "share", "mask", "consent", "unmask"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of these messages: both sides must have the same."""
 SERVER = -1
 """Who signs, where it is the operator."""
@@ -87,7 +87,8 @@ class Parcel:
 
     def pack(self) -> RecordDict:
         """Returns the parcel as Flower carries it."""
-        head: dict[str, Any] = {"protocol": PROTOCOL, "signature": self.signature, **self._head()}
+        told = json.dumps(self._head(), separators=(",", ":")).encode()  # one field: Flower checks each on its own
+        head: dict[str, Any] = {"protocol": PROTOCOL, "signature": self.signature, "head": told}
         if sum(map(len, self.parts.values())) <= _WHOLE:
             head |= {f"part/{name}": part for name, part in self.parts.items()}
             return RecordDict({"sordino": ConfigRecord(head)})
@@ -102,13 +103,14 @@ class Parcel:
             ProtocolError: it is no parcel, or one of another version.
         """
         try:
-            head: dict[str, Any] = dict(records.config_records["sordino"])
-            if head["protocol"] != PROTOCOL:
+            came: dict[str, Any] = dict(records.config_records["sordino"])
+            if came["protocol"] != PROTOCOL:
                 raise ProtocolError(
-                    f"a message speaks version {head['protocol']} and this is {PROTOCOL}: install one sordino on "
+                    f"a message speaks version {came['protocol']} and this is {PROTOCOL}: install one sordino on "
                     "server and nodes"
                 )
-            parts = {name.removeprefix("part/"): part for name, part in head.items() if name.startswith("part/")}
+            head: dict[str, Any] = json.loads(came["head"])
+            parts = {name.removeprefix("part/"): part for name, part in came.items() if name.startswith("part/")}
             for record in records.array_records.values():
                 parts |= {name: array.data for name, array in record.items()}
             if head["stage"] not in STAGES or not all(isinstance(part, bytes) for part in parts.values()):
@@ -122,7 +124,7 @@ class Parcel:
                 parts,
                 str(head["refused"]),
                 request,
-                head["signature"],
+                came["signature"],
             )
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise ProtocolError(f"a message of the federation cannot be read ({error}): ask for it again") from None

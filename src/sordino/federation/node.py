@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 from safetensors.torch import save
 
+from sordino.account.ledger.ledger import Ledger
 from sordino.aggregate.integers import to_residues
 from sordino.aggregate.secure.checks import KeyRegistry
 from sordino.aggregate.secure.client import SumClient
@@ -94,11 +95,12 @@ class Node:
         check_terms(self.folder, context, terms)
         if opening is None or request.round_ != 0:
             raise ProtocolError(f"{context.mechanism.name} has no opening release: this node tells nothing")
-        charges = check_budget(self.folder, context, opening.price())
-        data = self.folder.data(context.recipe)
-        check_data(context, data)
-        told = save({"told": opening.tell(data, Turn(terms, self.randomness)).contiguous()})
-        self._pay(request, charges)
+        with self.folder.ledger() as ledger:
+            charges = check_budget(self.folder, ledger, context, opening.price())
+            data = self.folder.data(context.recipe)
+            check_data(context, data)
+            told = save({"told": opening.tell(data, Turn(terms, self.randomness)).contiguous()})
+            _pay(ledger, request, charges)
         self._memory.keep_told(request, told)
         return {"told": told}
 
@@ -112,18 +114,20 @@ class Node:
             )
         turn, data = self._accepted(context, self._terms(request, context))
         self._check_turns(request, context)
-        charges = self._quote(request, context, turn.terms)
-        self._memory.claim(request, self.folder.policy.secure.releases)
-        sent = self._contribution(request, context, turn, data)
-        self._memory.remember(request.run, sent.state)
-        self._pay(request, charges)
+        with self.folder.ledger() as ledger:
+            charges = self._quote(request, ledger, context, turn.terms)
+            self._memory.claim(request, self.folder.policy.secure.releases)
+            sent = self._contribution(request, context, turn, data)
+            self._memory.remember(request.run, sent.state)
+            _pay(ledger, request, charges)
         return {"message": to_bytes(sent.message)}
 
     def _advertise(self, request: Parcel) -> Parts:
         """Joins a secure sum, if its terms are within the policy, with fresh keys."""
         context, plan = self._planned(request)
         terms = self._terms(request, context)
-        self._quote(request, context, terms)
+        with self.folder.ledger(write=False) as ledger:
+            self._quote(request, ledger, context, terms)
         agreed = sum_terms_of(context, plan, terms, request.attempt)
         client = SumClient(agreed, self.folder.number, *self._known(agreed))
         for left in self._memory.unfinished():
@@ -142,14 +146,15 @@ class Node:
         if sum_terms_of(context, plan, terms, request.attempt) != client.terms:
             raise ProtocolError("the round was announced under other terms than those of its secure sum")
         turn, data = self._accepted(context, terms)
-        charges = self._quote(request, context, terms)
-        sent = self._contribution(request, context, turn, data)
-        vector = to_residues(sent.message.rows.numpy(), client.terms.modulus_bits)[0]
-        if sent.kept is not None:
-            self._memory.keep(request, sent.kept)
-        masked = client.mask(request.part("sum"), vector)
-        self._memory.remember(request.run, sent.state)
-        self._pay(request, charges)
+        with self.folder.ledger() as ledger:
+            charges = self._quote(request, ledger, context, terms)
+            sent = self._contribution(request, context, turn, data)
+            vector = to_residues(sent.message.rows.numpy(), client.terms.modulus_bits)[0]
+            if sent.kept is not None:
+                self._memory.keep(request, sent.kept)
+            masked = client.mask(request.part("sum"), vector)
+            self._memory.remember(request.run, sent.state)
+            _pay(ledger, request, charges)
         return {"sum": masked, "stated": _number(float(sent.message.squared_multipliers[0]))}
 
     def _consent(self, request: Parcel) -> Parts:
@@ -185,11 +190,12 @@ class Node:
         check_terms(self.folder, context, terms)
         return terms
 
-    def _quote(self, request: Parcel, context: RunContext, terms: Terms) -> tuple[Charge, ...]:
+    def _quote(self, request: Parcel, ledger: Ledger, context: RunContext, terms: Terms) -> tuple[Charge, ...]:
         """Returns what taking part costs; a node that is told to send nothing but noise pays nothing."""
         if "mute" in request.parts:
             return ()
-        return check_budget(self.folder, context, context.mechanism.perturber.price(terms.knobs, terms.round_))
+        price = context.mechanism.perturber.price(terms.knobs, terms.round_)
+        return check_budget(self.folder, ledger, context, price)
 
     def _check_turns(self, request: Parcel, context: RunContext) -> None:
         """Refuses a round too soon after the last, where noise is correlated and the price needs them to be apart."""
@@ -213,13 +219,6 @@ class Node:
     def _side(self, context: RunContext) -> ClientSide:
         return ClientSide(context.mechanism, context.trainer, self.randomness)
 
-    def _pay(self, request: Parcel, charges: tuple[Charge, ...]) -> None:
-        """Writes the cost of an answer into the node's own ledger, durably, before the answer leaves."""
-        if charges:
-            occasion = f"{request.run}/{request.round_}/{request.attempt}"
-            with self.folder.ledger() as ledger:
-                ledger.reserve(request.run, request.round_, np.array([0]), charges, fingerprint=occasion)
-
     def _resumed(self, request: Parcel) -> SumClient:
         agreed = self._memory.sum_terms(request)
         return SumClient.resume(agreed, *self._known(agreed))
@@ -229,6 +228,13 @@ class Node:
         folder = self.folder
         policy = replace(folder.policy.sum_policy(agreed.mechanism), federation=folder.policy.who.federation)
         return folder.identity, folder.registry.public_keys, policy, FileKeeper(folder.sums_dir)
+
+
+def _pay(ledger: Ledger, request: Parcel, charges: tuple[Charge, ...]) -> None:
+    """Writes the cost of an answer into the node's own ledger, durably, before the answer leaves."""
+    if charges:
+        occasion = f"{request.run}/{request.round_}/{request.attempt}"
+        ledger.reserve(request.run, request.round_, np.array([0]), charges, fingerprint=occasion)
 
 
 def _removable(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -92,7 +93,7 @@ class Policy(PolicySection):
             FederationError: one sentence that names the setting and the remedy.
         """
         try:
-            return cls.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+            return _parsed(path.read_bytes())
         except OSError as error:
             raise FederationError(f"policy {path} cannot be read ({error.strerror}): run `sordino node init`") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -151,6 +152,11 @@ class Policy(PolicySection):
         """Returns the policy as TOML, every setting with what it means as a comment above it."""
         told = self.model_dump(mode="json", exclude_none=True)
         return "\n".join(_explained(name, type(getattr(self, name)), told[name]) for name in type(self).model_fields)
+
+
+@lru_cache(maxsize=256)  # by its bytes: a policy that was edited is another one
+def _parsed(data: bytes) -> Policy:
+    return Policy.model_validate(tomllib.loads(data.decode("utf-8")))
 
 
 def _explained(name: str, section: type[BaseModel], values: dict[str, object]) -> str:

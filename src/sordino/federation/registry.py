@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
@@ -162,7 +163,7 @@ class MemberRegistry(BaseModel):
             FederationError: one sentence that says what is wrong with it.
         """
         registry = cls.read(path)
-        if not signed(trusted_operator_key, registry.message(), registry.signature):
+        if not _is_signed(trusted_operator_key, registry.message(), registry.signature):
             raise FederationError(
                 f"registry {path} is not signed by the operator key {trusted_operator_key[:16]}…: get it from the "
                 "operator again, or correct who.operator in the policy"
@@ -176,7 +177,7 @@ class MemberRegistry(BaseModel):
     def read(cls, path: Path) -> MemberRegistry:
         """Reads a registry's file, and trusts nothing of it."""
         try:
-            return cls.model_validate_json(path.read_bytes())
+            return _parsed(path.read_bytes())
         except OSError as error:
             raise FederationError(
                 f"registry {path} cannot be read ({error.strerror}): get it from the operator"
@@ -215,6 +216,14 @@ class MemberRegistry(BaseModel):
             if self.version > version:
                 told = json.dumps({"version": self.version, "signature": self.signature})
                 replace_file(seen, told.encode(), PRIVATE)
+
+
+@lru_cache(maxsize=16)  # by its bytes: nothing that was checked once can be another thing later
+def _parsed(data: bytes) -> MemberRegistry:
+    return MemberRegistry.model_validate_json(data)
+
+
+_is_signed = lru_cache(maxsize=16)(signed)
 
 
 def _seen(path: Path) -> tuple[int, str]:

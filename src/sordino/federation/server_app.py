@@ -20,8 +20,8 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Plays or resumes the federation's run."""
     folder = FederationFolder.here()
-    deadlines, test = deadlines_of(context), folder.test_records()
-    Deployment(folder, grid, deadlines=deadlines, test=test, app_hash=_app_hash(grid)).play()
+    deadlines, test, public = deadlines_of(context), folder.test_records(), folder.public_records()
+    Deployment(folder, grid, deadlines=deadlines, test=test, public=public, app_hash=_app_hash(grid)).play()
 
 
 app.main()(main)

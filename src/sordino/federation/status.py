@@ -61,10 +61,10 @@ class FederationStatus(BaseModel):
         return next(node for node in self.nodes if node.number == number)
 
     def write(self, path: Path) -> None:
-        """Writes it whole, so that a reader never sees half of it."""
+        """Writes it whole, so that a reader never sees half of it; what a power cut takes is written anew."""
         self.updated = time.time()
         self.events = self.events[-50:]
-        replace_file(path, self.model_dump_json(indent=1).encode(), PRIVATE)
+        replace_file(path, self.model_dump_json(indent=1).encode(), PRIVATE, durable=False)
 
     @classmethod
     def read(cls, path: Path) -> FederationStatus | None:

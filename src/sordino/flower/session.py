@@ -6,18 +6,21 @@ import math
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
+from flwr.app import ArrayRecord
 from torch import Tensor
 
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
 from sordino.account.ledger.ledger import Ledger
 from sordino.bound.l2 import clip_rows
-from sordino.errors import BudgetExceeded, LedgerError, ProtocolError
+from sordino.errors import BudgetExceeded, LedgerError, ProtocolError, RecipeError
 from sordino.events import Charge, Unbounded
 from sordino.flower.arrays import ArrayLayout
+from sordino.flower.checkpoint import RunCheckpoint
 from sordino.flower.compose import composed
 from sordino.flower.settings import FlowerSettings
 from sordino.flower.slots import NodeSlots
@@ -28,7 +31,7 @@ from sordino.server.charging import Charging, filters_for
 from sordino.server.side import Asked, Position, ServerSide
 from sordino.server.step import ServerStep
 from sordino.stages import Released, Shielded, Update
-from sordino.terms import Vanished
+from sordino.terms import Knobs, Vanished
 from sordino.types import IntArray
 
 _TAIL = 12.0
@@ -75,6 +78,39 @@ class PrivateSession:
         self._run = f"flower-{secrets.token_hex(6)}"
         self._here = Position(0, torch.empty(0), self._mechanism.adapter.start(), {}, {})
         self._charging: Charging | None = None
+        self._head: str | None = None
+
+    def resume(self, last: RunCheckpoint, announced: int) -> None:
+        """Goes on with a run after the last round in which anybody may have been asked.
+
+        Raises:
+            RecipeError: it was begun under other settings, or with another number of rounds.
+        """
+        if (last.settings, last.rounds) != (self.settings.model_dump_json(), self._rounds):
+            raise RecipeError(
+                f"sordino.checkpoint {self.settings.checkpoint} holds a run with other settings or num_rounds: set "
+                "them as they were, or name another file to begin a new run"
+            )
+        self._run, self._head = last.run, last.head
+        self._slots = self._slots.joined_in_order(last.nodes)
+        self._here = Position(announced, torch.empty(0), Knobs.from_tensors(last.knobs), dict(last.memory), {})
+
+    def checkpoint(self, arrays: ArrayRecord, own: Mapping[str, Any]) -> RunCheckpoint:
+        """Returns where the run stands, with this model and what the wrapped strategy keeps."""
+        here, settings = self._here, self.settings.model_dump_json()
+        head, nodes = self.charging.ledger.head, self._slots.nodes
+        knobs, rounds = here.knobs.tensors(), self._rounds
+        return RunCheckpoint(self._run, rounds, settings, here.round_, head, nodes, arrays, knobs, here.state, own)
+
+    @property
+    def run(self) -> str:
+        """The run's name in the ledger."""
+        return self._run
+
+    @property
+    def round_(self) -> int:
+        """The last round that was announced."""
+        return self._here.round_
 
     @property
     def charging(self) -> Charging:
@@ -104,8 +140,9 @@ class PrivateSession:
             settings.ledger,
             settings.federation,
             slots.names,
-            create=not settings.ledger.exists(),
+            create=not settings.ledger.exists() and self._head is None,
             delta=settings.delta,
+            head=self._head,
         )
         planned = range(1, self._rounds + 1)
         self._slots = slots

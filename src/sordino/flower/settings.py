@@ -55,6 +55,7 @@ class FlowerSettings(BaseModel):
     ledger: Path = Field(Path("sordino-ledger.db"), description="the server's ledger")
     federation: str = Field("flower", description="whose ledger it is")
     certificate: Path | None = Field(None, description="where the public certificate is written")
+    checkpoint: Path | None = Field(None, description="where the run is kept, so that it goes on after a restart")
 
     @classmethod
     def read(cls, run_config: Mapping[str, Any]) -> Self:

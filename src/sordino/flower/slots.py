@@ -39,6 +39,10 @@ class NodeSlots:
             )
         return self if len(everyone) == len(self.nodes) else replace(self, nodes=everyone)
 
+    def joined_in_order(self, nodes: tuple[int, ...]) -> NodeSlots:
+        """Returns the slots that a run had before, each node at its place."""
+        return replace(self, nodes=nodes)
+
     def __len__(self) -> int:
         return self.population if self.filled else len(self.nodes)
 

@@ -20,6 +20,7 @@ from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
 from sordino.errors import BudgetExceeded, ProtocolError, RecipeError, SordinoWarning
 from sordino.flower.arrays import ArrayLayout
+from sordino.flower.checkpoint import RunCheckpoint, announce, give_back, kept_by
 from sordino.flower.mod import FAILED
 from sordino.flower.session import OpenRound, PrivateSession
 from sordino.flower.settings import FlowerSettings
@@ -62,6 +63,8 @@ class PrivateStrategy(Strategy):
         self._rounds: int | None = None
         self._open: tuple[OpenRound, ArrayRecord, Message] | None = None
         self._exposed = False
+        self._done = 0
+        """Rounds that were announced before this start of the ServerApp."""
 
     @property
     def stopped(self) -> str | None:
@@ -86,27 +89,46 @@ class PrivateStrategy(Strategy):
         """
         self.close()
         self._rounds = num_rounds
+        arrays = self._resumed(initial_arrays)
+        done = self._done
+        later = evaluate_fn and (lambda round_, model: evaluate_fn(round_ + done, model))
         try:
-            result = super().start(
-                grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn
-            )
-            if self.stopped is not None and not result.arrays:
+            left = max(0, num_rounds - done)
+            result = super().start(grid, arrays, left, timeout, train_config, evaluate_config, later)
+            if self.stopped is not None and not (result.arrays or done):
                 raise BudgetExceeded(self.stopped)
         finally:
             self.conclude()
-        return result
+        return _renumbered(result, arrays, done) if done else result
+
+    def _resumed(self, arrays: ArrayRecord) -> ArrayRecord:
+        """Returns the model to begin with: that of the run's checkpoint, if there is one to go on from."""
+        path = FlowerSettings.read(self.context.run_config).checkpoint
+        last = None if path is None else RunCheckpoint.load(path)
+        if path is None or last is None:
+            return arrays
+        self._done = last.announced(path)
+        session = self._going(last.arrays)
+        session.resume(last, self._done)
+        session.admit(last.nodes)
+        give_back(self.strategy, last.own)
+        _LOG.info("sordino: the run in %s goes on after round %d of %d", path, self._done, last.rounds)
+        return last.arrays
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Reserves the round's cost, and returns messages for the cohort; none once the budget is spent."""
-        session = self._going(arrays)
+        session, server_round = self._going(arrays), server_round + self._done
         if session.stopped is not None:
             return []
         row = session.layout.row(arrays)
         # first what may be refused, then what is paid for
         content, asked = content_for(self.strategy, server_round, session.layout.record(row), arrays, config)
-        opened = session.ask(self._waited(grid), row)
+        nodes = self._waited(grid)
+        if session.settings.checkpoint is not None:
+            self._begin(session, arrays, nodes)
+        opened = session.ask(nodes, row)
         if opened is None:
             _LOG.warning("sordino: stopped before round %d: %s", server_round, session.stopped)
             return []
@@ -121,13 +143,14 @@ class PrivateStrategy(Strategy):
         if self._open is None or self._session is None:
             return None, None
         (opened, before, asked), self._open = self._open, None
-        session, told = self._session, list(replies)
+        session, told, server_round = self._session, list(replies), server_round + self._done
         readable = list(_readable(told, session.layout.width))
         if told and not readable:
             _refuse_silence(told)
         released = session.release(opened, readable)
         if released is None:
             _LOG.warning("sordino: round %d released nothing: no reply came in time", server_round)
+            self._keep(session, before)
             return None, None
         _LOG.info(
             "sordino: round %d asked %d nodes, %d answered; noise %.3g on each weight; ε %.4g at δ %g so far",
@@ -135,7 +158,23 @@ class PrivateStrategy(Strategy):
             *(session.spent(), session.settings.delta),
         )
         made, metrics = tell(self.strategy, server_round, session.layout.record(session.weights), asked)
-        return (None if made is None else session.layout.whole(made, before)), metrics or None
+        whole = None if made is None else session.layout.whole(made, before)
+        self._keep(session, whole or before)
+        return whole, metrics or None
+
+    def _begin(self, session: PrivateSession, arrays: ArrayRecord, nodes: list[int]) -> None:
+        """Writes down, durably, which round is about to be paid for and announced."""
+        path = session.settings.checkpoint
+        assert path is not None
+        if not path.exists():  # a run that is killed in its first round has something to go on from, too
+            session.admit(nodes)
+            self._keep(session, arrays)
+        announce(path, session.run, session.round_ + 1)
+
+    def _keep(self, session: PrivateSession, arrays: ArrayRecord) -> None:
+        """Writes down where the run stands, if it is to go on after a restart."""
+        if session.settings.checkpoint is not None:
+            session.checkpoint(arrays, kept_by(self.strategy)).save(session.settings.checkpoint)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -148,11 +187,11 @@ class PrivateStrategy(Strategy):
             session.admit(self._waited(grid))
             session.expose("clients evaluated the model and sent their scores without noise")
             self._exposed = True
-        return self.strategy.configure_evaluate(server_round, arrays, config, grid)
+        return self.strategy.configure_evaluate(server_round + self._done, arrays, config, grid)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Lets the wrapped strategy aggregate scores, where there are any."""
-        return self.strategy.aggregate_evaluate(server_round, replies) if self._exposed else None
+        return self.strategy.aggregate_evaluate(server_round + self._done, replies) if self._exposed else None
 
     def summary(self) -> None:
         """Logs what is declared."""
@@ -186,7 +225,7 @@ class PrivateStrategy(Strategy):
         """Ends the run, so that the next one begins anew on the same ledger."""
         if self._session is not None:
             self._session.close()
-        self._session, self._open, self._exposed = None, None, False
+        self._session, self._open, self._exposed, self._done = None, None, False, 0
         self.certificate, self.document = None, None
 
     def _going(self, arrays: ArrayRecord) -> PrivateSession:
@@ -210,6 +249,14 @@ class PrivateStrategy(Strategy):
             _LOG.info("sordino: waiting for nodes: %d are connected and %d are needed", len(nodes), least)
             time.sleep(_LOOK)
         return nodes
+
+
+def _renumbered(result: Result, arrays: ArrayRecord, done: int) -> Result:
+    """Returns what the rest of a run gave, with its rounds counted from the run's first."""
+    result.arrays = result.arrays or arrays
+    for name in ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp"):
+        setattr(result, name, {round_ + done: told for round_, told in getattr(result, name).items()})
+    return result
 
 
 def _readable(replies: Iterable[Message], width: int) -> Iterator[tuple[int, PrivateReply]]:

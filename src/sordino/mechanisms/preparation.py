@@ -68,7 +68,7 @@ def prepare(
         statistics.append((ChannelMoment(shape, unit, shares.ridge), shares.channel_moment))
     made = tuple(_composed(statistics, unit, spec, options, facts))
     before = tuple(price for one in made for price in one.mechanism.perturber.price(one.mechanism.adapter.start()))
-    return replace(facts, before=before, left=shares.left), made
+    return replace(facts, before=(*facts.before, *before), left=shares.left), made
 
 
 def _composed(

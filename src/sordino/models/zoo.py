@@ -54,7 +54,9 @@ def build(
     **Formal guarantees**: PyTorch's global generator is left as it was.
     """
     if name not in MODELS:
-        raise ModelError(f"model.name is {name!r}: use one of {', '.join(MODELS)}.")
+        raise ModelError(
+            f"model.name is {name!r}: use one of {', '.join(MODELS)}, or give one of your own (--model, model=…)."
+        )
     blueprint = MODELS[name]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

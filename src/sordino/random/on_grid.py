@@ -33,6 +33,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sordino.errors import SordinoError
 from sordino.random.float_grid import FINEST_NOISE, FloatGrid
 from sordino.random.keystream import Keys
 from sordino.random.noise import add_gaussian, add_laplace
@@ -76,8 +77,14 @@ class SumGrid:
         return self.norm * (1 + _SUMMING) + rounding
 
     def to_integers(self, rows: Tensor) -> Integers:
-        """Returns sums in steps, `[n, width]`."""
+        """Returns sums in steps, `[n, width]`.
+
+        Raises:
+            SordinoError: a sum is not a number, which no bounded contribution makes it: nothing is released.
+        """
         values = rows.detach().cpu().double().numpy() * math.ldexp(1.0, -self.exponent)
+        if np.isnan(values).any():
+            raise SordinoError("a sum of contributions is not a number: bound what clients contribute (mechanism)")
         return np.rint(np.clip(values, -_FAR, _FAR, out=values), out=values).astype(np.int64)
 
 

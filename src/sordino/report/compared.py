@@ -149,7 +149,7 @@ def _table(views: Sequence[RunView]) -> str:
         accuracy, loss = view.last("accuracy"), view.last("loss")
         row: list[Cell] = [
             _name(place, view),
-            escape(f"{view.recipe.mechanism.name} ({view.recipe.mechanism.mode})"),
+            escape(f"{view.mechanism} ({view.recipe.mechanism.mode})"),
             ("" if accuracy is None else value("accuracy", f"{accuracy:.2%}".replace("%", " %"), accuracy), "n"),
             ("" if loss is None else value("loss", figure(loss), loss), "n"),
             (value("rounds", str(len(view.rounds)), len(view.rounds)), "n"),

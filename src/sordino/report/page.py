@@ -35,7 +35,7 @@ def page(view: RunView, charts: list[Chart]) -> str:
     sub = f"run {escape(view.name)} · {mechanism.mode} · {escape(trust(view))} trust · {kind} · <b>{for_whom}</b>"
     went = "<h2>How it went</h2>", remarks(view), places(charts), missing(view), _rounds(view)
     body = "".join((_for_whom(view), certificate(view), _tiles(view), *went, _stated(view), _recipe(view)))
-    return document(f"{mechanism.name} on {data.name}", sub, body, charts)
+    return document(f"{view.mechanism} on {data.name}", sub, body, charts)
 
 
 def _for_whom(view: RunView) -> str:

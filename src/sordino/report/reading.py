@@ -56,6 +56,13 @@ class RunView:
     """Whether only what is public was read, and may be shown."""
     name: str = ""
     """The folder's name, with as many folders before it as tell it apart from the runs beside it."""
+    given: Federation | None = None
+    """Data of the user's own that the run was trained on, where the user gave it again."""
+
+    @property
+    def mechanism(self) -> str:
+        """The name of the mechanism that was played, which may be the user's own."""
+        return str(self.facts.get("mechanism", {}).get("name") or self.recipe.mechanism.name)
 
     @property
     def folder(self) -> RunFolder:
@@ -180,28 +187,27 @@ class RunView:
 
     @cached_property
     def federation(self) -> Federation | None:
-        """The data that the recipe names; None when it is not here."""
-        from sordino.runs.setup import load
+        """The data that the run had; None when it is not here (or is another now)."""
+        from sordino.runs.subject import recall
 
         if self.public:
             return None
+        if self.given is not None:  # what somebody names must be right
+            return recall(self.folder, federation=self.given, data_only=True).federation
         try:
-            return load(self.recipe)
+            return recall(self.folder, data_only=True).federation
         except SordinoError:
             return None
 
     @cached_property
     def components(self) -> dict[str, slice]:
-        """Where each component of the recipe's model lies in a row; empty when the data is not here."""
-        from sordino import models
+        """Where each component of the run's model lies in a row; empty for runs that do not remember it."""
         from sordino.layout import Layout
 
-        if self.federation is None:
+        told = self.facts.get("model", {}).get("layout", ())
+        if not told:
             return {}
-        chosen, here = self.recipe.model, self.federation
-        shape = here.input_shape, here.classes
-        module = models.build(chosen.name, *shape, hidden=chosen.hidden, activation=chosen.activation)
-        layout = Layout.of(module)
+        layout = Layout(tuple(name for name, _ in told), tuple(tuple(shape) for _, shape in told))
         ends = [int(end) for end in np.cumsum(layout.sizes)]
         starts = [end - size for end, size in zip(ends, layout.sizes, strict=True)]
         return {name: slice(*span) for name, span in zip(layout.names, zip(starts, ends, strict=True), strict=True)}
@@ -224,8 +230,10 @@ def _guarantee(entry: Mapping[str, Any]) -> Guarantee:
     return Guarantee(entry["unit"], entry["observer"], entry["adjacency"])
 
 
-def read_all(paths: Sequence[Path], public: bool = False) -> list[RunView]:
+def read_all(paths: Sequence[Path], public: bool = False, given: Federation | None = None) -> list[RunView]:
     """Returns the runs in several folders, with names that tell them apart; with `public`, from `public/` alone.
+
+    Data that is `given` is what the runs were trained on, where that was the user's own.
 
     Raises:
         RecipeError: a folder is named twice, or cannot be read.
@@ -234,7 +242,10 @@ def read_all(paths: Sequence[Path], public: bool = False) -> list[RunView]:
     twice = next((path for path in whole if whole.count(path) > 1), None)
     if twice is not None:
         raise RecipeError(f"{twice} is named twice: name every run once")
-    return [replace(read(path, public), name=_shortest(own, whole)) for path, own in zip(paths, whole, strict=True)]
+    return [
+        replace(read(path, public), name=_shortest(own, whole), given=given)
+        for path, own in zip(paths, whole, strict=True)
+    ]
 
 
 def _shortest(path: Path, beside: Sequence[Path]) -> str:
@@ -275,7 +286,15 @@ def _public(path: Path) -> RunView:
         check_released(line, place, folder.public / "metrics.jsonl")
     document = _document(folder.certificate_file, path)
     entries = () if document is None else entries_of(document)
-    facts = {"run": "", "simulation": True} if document is None else {"run": document.run} | _stated(document, path)
+    facts = (
+        {"run": "", "simulation": True}
+        if document is None
+        else {
+            "run": document.run,
+            "mechanism": {"name": document.statement.mechanism},
+            **_stated(document, path),
+        }
+    )
     recipe = Recipe.load(folder.public / "recipe.toml")
     return RunView(path, recipe, facts, tuple(rounds), entries, True, path.resolve().name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,8 +12,9 @@ import numpy as np
 
 from sordino._version import __version__
 from sordino.account.ledger.ledger import Ledger
+from sordino.data.federation import Federation
 from sordino.data.holdings import holdings
-from sordino.errors import BudgetExceeded
+from sordino.errors import BudgetExceeded, RecipeError
 from sordino.events import Charge
 from sordino.mechanism import Mechanism
 from sordino.runs.context import RunContext
@@ -70,9 +71,27 @@ def charging_for(
             repeatable=context.randomness.simulation,
             fingerprint=fingerprint or f"{__version__}/{digest}/{federation.digest}",
             schedule=_schedule(mechanism, recipe.run.rounds),
-            limits=limits.clients,
+            limits=_limits(limits.clients, federation),
             filters=filters_for(mechanism, limits.epsilon, limits.delta),
         )
+
+
+def _limits(told: Mapping[str, float], federation: Federation) -> dict[int, float]:
+    """Returns single clients' own limits by their place in this run.
+
+    Raises:
+        RecipeError: a client is not here under that name.
+    """
+    names = getattr(federation, "names", ())
+    places = {name: place for place, name in enumerate(names)}
+    found = {}
+    for name, limit in told.items():
+        place = places.get(name) if names else int(name) if name.isdecimal() else None
+        if place is None or place >= federation.population:
+            known = "no client of that name" if names else f"clients 0 … {federation.population - 1}, without names"
+            raise RecipeError(f"budget.clients names {name!r}, but {federation.name} has {known}: correct the name")
+        found[place] = limit
+    return found
 
 
 def _schedule(mechanism: Mechanism, rounds: int) -> list[tuple[Charge, ...]]:

@@ -10,6 +10,7 @@ from sordino.account.accountants.target import PrivacyTarget
 from sordino.data.federation import Federation
 from sordino.layout import Layout
 from sordino.mechanism import Mechanism
+from sordino.models.state import whole_state
 from sordino.random.streams import Randomness
 from sordino.recipe import Recipe
 from sordino.select.dropout import Dropout
@@ -34,6 +35,10 @@ class RunContext:
     step: ServerStep
     target: PrivacyTarget
     randomness: Randomness
+
+    def state(self, weights: Tensor) -> dict[str, Tensor]:
+        """Returns the whole state of the model with these weights: frozen layers and buffers too."""
+        return whole_state(self.model, self.layout.unflatten(weights))
 
     def evaluate(self, weights: Tensor) -> tuple[float | None, float | None]:
         """Returns loss and accuracy on the test set (None without one)."""

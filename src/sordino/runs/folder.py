@@ -1,20 +1,19 @@
 """A run's folder: what everybody may see, and what only the one who ran it may.
 
     public/   (0755, files 0644)  model.safetensors  certificate.json  metrics.jsonl  recipe.toml  heads.jsonl
+                                  scores.json (where the test records are public)
     private/  (0700, files 0600)  ledger.db  recipe.toml  run.json  checkpoint.safetensors  metrics.jsonl
-                                  latest.checkpoint  certificate.json  clients.f32  notes.npz
+                                  certificate.json  clients.f32  notes.npz  scores.json
 
 What is public was released or was fixed beforehand, and is covered by the certificate; everything else is private:
 seed, cohorts, exact losses on private records, clip fractions, costs by client, timings, clients' rows.
-Every file is replaced whole (written aside, synced, renamed), so a crash leaves the old one or the new one; only the
-latest checkpoint of a run that repeats to the bit is synced once a second instead of once a round. Files are
+Every file is replaced whole (written aside, synced, renamed), so a crash leaves the old one or the new one. Files are
 made with their permissions, never opened up or closed afterwards; a stricter umask makes them stricter.
 """
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import io
 import json
 import math
@@ -25,40 +24,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from safetensors.torch import load, save
+from safetensors.torch import save
 from torch import Tensor
 
+from sordino import strict_json
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
 from sordino.errors import RecipeError
 from sordino.files import PRIVATE, PUBLIC, make_folder, opener, replace_file, writing
-from sordino.layout import Layout
 from sordino.opening.feature_map import FeatureMap
 from sordino.recipe import Recipe
+from sordino.runs.checkpoint import Checkpoint, about
 from sordino.runs.client_store import ClientStore
 from sordino.runs.public import public_recipe
-from sordino.server.side import Position
-from sordino.terms import Knobs
-
-_DIGEST = 32
-
-
-@dataclass(frozen=True, eq=False)
-class Checkpoint:
-    """Where a run stands after a round, and whether it goes on."""
-
-    here: Position
-    stopped: str | None = None
-    """What ended the run; None while it goes on."""
-    why: str = ""
-    head: str = ""
-    """The ledger's head when this was written: a ledger without it is not the run's, or was rolled back."""
-
-    @property
-    def stopped_on_releases(self) -> bool:
-        """Whether released values ended the run before its plan did, which costs what the plan costs."""
-        return self.stopped in ("target", "diverged")
 
 
 @dataclass(frozen=True)
@@ -135,8 +113,11 @@ class RunFolder:
     def create(self, recipe: Recipe, facts: Mapping[str, Any]) -> None:
         """Writes down what a new run was asked to do; from then on the folder holds a run."""
         self.prepare()
+        told = facts.get("mechanism", {})
         replace_file(self.recipe_file, recipe.to_toml().encode(), PRIVATE)
-        replace_file(self.public / "recipe.toml", public_recipe(recipe).encode(), PUBLIC)
+        replace_file(
+            self.public / "recipe.toml", public_recipe(recipe, told["name"] if told.get("own") else "").encode(), PUBLIC
+        )
         replace_file(self.private / "run.json", json.dumps(facts, indent=2).encode(), PRIVATE)
 
     def facts(self) -> dict[str, Any]:
@@ -159,65 +140,26 @@ class RunFolder:
                 ) from None
             yield
 
-    def save(self, checkpoint: Checkpoint, store: ClientStore, *, durable: bool = True) -> None:
-        """Writes a checkpoint; the store's pending rows become the clients' rows with it.
-
-        One that is not `durable` is written beside the last one that is, with a digest: a process that is killed leaves
-        it whole, and if power is lost while it is written, the durable one counts.
-        """
-        durable = durable or store.width > 0  # slots of clients' rows are given away again: no checkpoint is older
-        slots = store.commit()
-        here = checkpoint.here
-        tensors = {"weights": here.weights}
-        tensors |= {f"knob/{name}": knob for name, knob in here.knobs.tensors().items()}
-        tensors |= {f"server/{name}": kept for name, kept in here.state.items()}
-        tensors["store/clients"] = torch.from_numpy(np.fromiter(slots.keys(), np.int64, len(slots)))
-        tensors["store/slots"] = torch.from_numpy(np.fromiter(slots.values(), np.int64, len(slots)))
-        about = {"round": here.round_, "public": dict(here.public), "stopped": checkpoint.stopped}
-        about |= {"why": checkpoint.why, "width": store.width, "head": checkpoint.head}
-        data = save({k: v.contiguous() for k, v in tensors.items()}, {"about": json.dumps(about)})
-        if durable:
-            replace_file(self._checkpoint, data, PRIVATE)
-            self._latest.unlink(missing_ok=True)
-        else:
-            replace_file(self._latest, _digest(data) + data, PRIVATE, durable=False)
+    def save(self, checkpoint: Checkpoint, store: ClientStore) -> None:
+        """Writes a checkpoint; the store's pending rows become the clients' rows with it."""
+        replace_file(self._checkpoint, checkpoint.encode(store), PRIVATE)
 
     @property
     def _checkpoint(self) -> Path:
         return self.private / "checkpoint.safetensors"
 
-    @property
-    def _latest(self) -> Path:
-        return self.private / "latest.checkpoint"
-
-    def _saved(self) -> bytes | None:
-        """Returns the last checkpoint that is whole, None when there is none."""
-        latest = self._latest.read_bytes() if self._latest.exists() else b""
-        if latest and latest[:_DIGEST] == _digest(latest[_DIGEST:]):
-            return latest[_DIGEST:]
-        return self._checkpoint.read_bytes() if self._checkpoint.exists() else None
-
     def load(self, store: ClientStore) -> Checkpoint | None:
         """Returns the last checkpoint, and brings the store back to it; None when the run has not got that far."""
-        data = self._saved()
-        if data is None:
-            return None
-        # copies, since views into a file's bytes are not aligned and matrix products round differently there
-        tensors = {name: tensor.clone() for name, tensor in load(data).items()}
-        about = _about(data)
-        store.restore(tensors["store/clients"].numpy(), tensors["store/slots"].numpy(), about["width"])
-        knobs, state = Knobs.from_tensors(_under("knob/", tensors)), _under("server/", tensors)
-        here = Position(about["round"], tensors["weights"], knobs, state, about["public"])
-        return Checkpoint(here, about["stopped"], about["why"], about["head"])
+        return Checkpoint.decode(self._checkpoint.read_bytes(), store) if self._checkpoint.exists() else None
 
     def head(self) -> str:
         """Returns the ledger's head that the run knows: the last checkpoint's, or the one that it began with."""
-        data = self._saved()
-        return str(self.facts()["head"] if data is None else _about(data)["head"])
+        known = about(self._checkpoint.read_bytes()) if self._checkpoint.exists() else self.facts()
+        return str(known["head"])
 
-    def save_model(self, layout: Layout, weights: Tensor, lens: FeatureMap | None = None) -> None:
-        """Writes the global model, one tensor a component, and the map that features go through before it, if any."""
-        tensors = {name: tensor.clone() for name, tensor in layout.unflatten(weights).items()}
+    def save_model(self, state: Mapping[str, Tensor], lens: FeatureMap | None = None) -> None:
+        """Writes the global model's whole state, and the map that features go through before it, if any."""
+        tensors = dict(state)
         tensors |= {} if lens is None else {f"opening/{name}": told.clone() for name, told in lens.named_buffers()}
         replace_file(self.model_file, save(tensors), PUBLIC)
 
@@ -225,6 +167,12 @@ class RunFolder:
         """Writes what the ledger proves, with who paid most (private), and what everybody may read of it (public)."""
         replace_file(self.private / "certificate.json", certificate.to_json().encode(), PRIVATE)
         replace_file(self.certificate_file, document.to_json().encode(), PUBLIC)
+
+    def save_scores(self, scores: Mapping[str, Any] | None, *, public: bool) -> None:
+        """Writes the final model's scores on the test records: to `private/`, and to `public/` where these are."""
+        if scores is not None:
+            for folder, mode in ((self.private, PRIVATE), *([(self.public, PUBLIC)] if public else [])):
+                replace_file(folder / "scores.json", strict_json.dumps(scores, indent=2).encode(), mode)
 
     def log(self, metrics: Mapping[str, Any], released: Mapping[str, Any]) -> None:
         """Appends one line of metrics, and one of what was released of them; what is not finite is written as null."""
@@ -285,20 +233,6 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             raise damaged(path, len(lines) + 1)
         lines.append(told | ({"loss": math.nan} if told.get("diverged") else {}))
     return lines
-
-
-def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=_DIGEST).digest()
-
-
-def _about(checkpoint: bytes) -> dict[str, Any]:
-    header = json.loads(checkpoint[8 : 8 + int.from_bytes(checkpoint[:8], "little")])
-    about: dict[str, Any] = json.loads(header["__metadata__"]["about"])
-    return about
-
-
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _line(metrics: Mapping[str, Any]) -> str:

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from sordino.runs.context import RunContext
 
+UNEVEN = 50.0
+"""Features whose sizes differ by more than this factor are worth a warning."""
+
 
 def divergence(context: RunContext, weights: Tensor, loss: float | None, round_: int) -> str | None:
     """Returns a sentence where the model of this round is of no use, so that the run should stop; else None.
@@ -24,6 +27,27 @@ def divergence(context: RunContext, weights: Tensor, loss: float | None, round_:
     return (
         f"training diverged: round {round_} made {what} overflow, so the run stopped and kept {kept}; "
         f"lower server.learning_rate (now {context.step.learning_rate:g}) or train.learning_rate"
+    )
+
+
+def uneven(context: RunContext) -> str | None:
+    """Returns a sentence where features of a table have very different scales and no ranges are declared; else None.
+
+    It is measured on private records, told to whoever runs it, and written nowhere.
+    """
+    x, told = context.federation.train_x, context.federation.declared.ranges
+    if x.dim() != 2 or x.shape[1] < 2 or told or not len(x):
+        return None
+    sizes = x.double().square().mean(0).sqrt()
+    sizes = torch.where(sizes > 0, sizes, sizes.max())
+    largest, smallest = int(sizes.argmax()), int(sizes.argmin())
+    ratio = float(sizes[largest] / sizes[smallest])
+    if not ratio > UNEVEN:
+        return None
+    return (
+        f"feature {largest} is about {ratio:.2g} times as large as feature {smallest}, so clipping leaves little of "
+        "the small ones (measured on private records: do not publish it): declare lowest and highest values, e.g. "
+        'public.ranges = { age = [0, 120], "*" = [0, 1] }; scaling by declared ranges costs nothing'
     )
 
 

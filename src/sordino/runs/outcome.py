@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-import math
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -17,6 +17,8 @@ from sordino.account.certificate.document import CertificateDocument
 from sordino.models.outputs import scores
 from sordino.opening.feature_map import FeatureMap
 from sordino.runs.context import RunContext
+from sordino.runs.idle import steps_in_words
+from sordino.runs.scores import Scores, score
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,8 @@ class Outcome:
     """The trained parameters as one flat row."""
     context: RunContext = field(repr=False)
     why: str = ""
+    scores: Scores | None = None
+    """Scores on the test records that fit the task; None without any. As private as these are."""
     lens: FeatureMap | None = None
     """The map that features go through before the model, where an opening made one."""
     engine: str = ""
@@ -59,15 +63,32 @@ class Outcome:
             out = scores(self.model(x))
         return out.argmax(1) if self.context.federation.classes else out
 
+    def scores_by_client(self) -> dict[str, Scores]:
+        """Returns the scores of the final model on each client's own training records, by the client's name.
+
+        Private, and released by nobody: for whoever runs a simulation, to see whom the model serves badly.
+        """
+        federation = self.context.federation
+        module = self.model if self.lens is None else self.model[0]  # type: ignore[index]
+        found = {}
+        for client in range(federation.population):
+            data = federation.gather(np.array([client]))
+            x = data.x if self.lens is None else module(data.x)
+            told = score(self.context, self.weights, x, data.y)
+            if told is not None:
+                found[federation.name_of(client)] = told
+        return found
+
     def to_json(self) -> dict[str, Any]:
         """Returns the outcome as `sordino run --json` prints it."""
-        loss = self.loss if self.loss is not None and math.isfinite(self.loss) else None
+        scores = {"accuracy": None, "loss": None} if self.scores is None else self.scores.to_json()
         return {
             "run": str(self.folder),
             "rounds": self.rounds,
             "stopped": self.stopped,
             "why": self.why,
-            "test": {"accuracy": self.accuracy, "loss": loss},
+            "test": scores,
+            "step": steps_in_words(self.context),
             "seconds": round(self.seconds, 3),
             "certificate": [asdict(entry) for entry in self.certificate.entries],
             "simulation": self.simulation,

@@ -62,13 +62,13 @@ class RoundProgress(Bar):
             TextColumn("round"),
             MofNCompleteColumn(),
             BarColumn(),
-            TextColumn("accuracy {task.fields[accuracy]}"),
+            TextColumn("{task.fields[score]}"),
             TextColumn("ε {task.fields[epsilon]}"),
             TimeRemainingColumn(),
             console=Console(stderr=True),
         )
         super().__init__(quiet, bar=bar)
-        self._bar.update(self._task, total=recipe.run.rounds, accuracy="…", epsilon="…")
+        self._bar.update(self._task, total=recipe.run.rounds, score="…", epsilon="…")
 
     @classmethod
     def wanted(cls, recipe: Recipe, wish: bool | None) -> RoundProgress:
@@ -86,7 +86,9 @@ class RoundProgress(Bar):
         """Moves the bar to the round of these metrics."""
         fields: dict[str, Any] = {"epsilon": self._spent(metrics["epsilon"])} if metrics.get("epsilon") else {}
         if metrics.get("accuracy") is not None:
-            fields["accuracy"] = f"{metrics['accuracy']:.1%}"
+            fields["score"] = f"accuracy {metrics['accuracy']:.1%}"
+        elif metrics.get("loss") is not None:
+            fields["score"] = f"loss {metrics['loss']:.4g}"
         self._bar.update(self._task, completed=metrics["round"], **fields)
         self._tell(metrics["round"], self._rounds, "round")
 

@@ -23,16 +23,20 @@ _PRIVATE: Mapping[str, tuple[str, ...]] = {
 simulation deals out its clients and loses them. No names: the whole section."""
 
 
-def public_recipe(recipe: Recipe) -> str:
-    """Returns the recipe as TOML without what is private."""
+def public_recipe(recipe: Recipe, own_mechanism: str = "") -> str:
+    """Returns the recipe as TOML without what is private; a mechanism from Python is told by its name alone."""
     tree: dict[str, Any] = recipe.model_dump(mode="json", exclude_none=True)
     if recipe.budget.epsilon is None:
         tree["budget"]["epsilon"] = "none"
     for section, fields in _PRIVATE.items():
         kept = {name: value for name, value in tree.pop(section, {}).items() if fields and name not in fields}
         tree |= {section: kept} if kept else {}
-    return "# seed, clients, files and how the simulation deals out and loses clients are left out\n" + tomli_w.dumps(
-        tree
+    if own_mechanism:
+        tree.pop("mechanism")
+    given = f"# the mechanism, {own_mechanism!r}, was given in Python\n" if own_mechanism else ""
+    return (
+        f"{given}# seed, clients, files and how the simulation deals out and loses clients are left out\n"
+        + tomli_w.dumps(tree)
     )
 
 

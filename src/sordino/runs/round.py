@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +17,11 @@ from sordino.errors import LedgerMoved
 from sordino.mechanism import Opening
 from sordino.runs.client_store import ClientStore
 from sordino.select.dropout import Dropout
-from sordino.server.side import Asked, Position, ServerSide
+from sordino.server.side import Position, ServerSide
 from sordino.stages import Revealed
 from sordino.stopwatch import Stopwatch
 from sordino.terms import Survivors, Turn
-from sordino.types import BoolArray, IntArray
+from sordino.types import IntArray
 
 _ENTRIES = 2**25
 """Matrix entries that are alive at once: larger cohorts are trained in chunks."""
@@ -68,30 +69,33 @@ class Played:
         }
 
 
-def _reserved(server: ServerSide, here: Position, present: BoolArray, asked: Asked) -> tuple[Asked, int]:
-    """Reserves a round; while other runs charge the same ledger, asks again who can pay."""
-    while True:
-        try:
-            return asked, server.reserve(asked)
-        except LedgerMoved:
-            asked = server.ask(here, present)
-
-
 def play(simulation: Simulation, here: Position) -> Played:
     """Plays one round: select → reserve → train → bound → shield → sum → release → settle → adapt.
+
+    While other runs charge the same ledger, it is asked anew who can pay, and the round begins again.
 
     Raises:
         BudgetExceeded: too few clients can pay for the release; nothing was broadcast.
         ProtocolError: too few clients survived; nothing was released, the reservation stays spent.
     """
+    again = True
+    while True:
+        try:
+            with ThreadPoolExecutor(1) as clerk:
+                return _played(simulation, here, clerk, again)
+        except LedgerMoved:
+            again = False
+
+
+def _played(simulation: Simulation, here: Position, clerk: Executor, again: bool) -> Played:
+    """Plays a round once. The clerk reserves it while the first clients train; nothing is kept or added up before."""
     server, clients, watch = simulation.server, simulation.clients, Stopwatch()
     mechanism, told = server.mechanism, list[Contribution]()
 
     with watch("select"):
         present = simulation.dropout.joined(clients.randomness, here.round_ + 1, simulation.federation.population)
-        asked = server.ask(here, present)
-    with watch("reserve"):
-        asked, reservation = _reserved(server, here, present, asked)
+        asked = server.ask(here, present, again)
+    reserving = clerk.submit(server.reserve, asked)
 
     vanished = simulation.dropout.draw(clients.randomness, asked.terms)
     senders = np.setdiff1d(asked.terms.cohort, vanished.silent, assume_unique=True)
@@ -104,6 +108,8 @@ def play(simulation: Simulation, here: Position) -> Played:
         data, state = simulation.federation.gather(chunk), simulation.store.state(chunk)
         turn = clients.accept(asked.terms, data)
         contribution = clients.contribute(turn, data, state, watch, asked.mute)
+        with watch("reserve"):
+            reserving.result()
         with watch("sum"):
             partial = mechanism.aggregator.add(partial, contribution.message)
         with watch("reveal"):
@@ -112,6 +118,8 @@ def play(simulation: Simulation, here: Position) -> Played:
             partial = partial if revealed is None else mechanism.aggregator.subtract(partial, revealed)
         simulation.store.remember(chunk, contribution.state)
         told.append(contribution)
+    with watch("reserve"):
+        reservation = reserving.result()
     with watch("sum"):
         summed = mechanism.aggregator.finish(partial, vanished)
 

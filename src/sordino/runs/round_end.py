@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from sordino.runs.checkpoint import Checkpoint
 from sordino.runs.context import RunContext
-from sordino.runs.folder import Checkpoint, RunFolder
+from sordino.runs.folder import RunFolder
 from sordino.runs.judgement import divergence
 from sordino.runs.public import released, test_is_public
 from sordino.server.side import Position

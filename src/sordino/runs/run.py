@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from torch import nn
@@ -24,23 +24,28 @@ from sordino.events import Charge, Unbounded
 from sordino.mechanism import Mechanism
 from sordino.opening.feature_map import FeatureMap
 from sordino.random.streams import Entropy, Streams
-from sordino.recipe import Recipe, TrainSection
+from sordino.recipe import Recipe
 from sordino.runs.books import charging_for, refuse_if_spent, stream_name
+from sordino.runs.checkpoint import Checkpoint
 from sordino.runs.client_store import ClientStore
 from sordino.runs.context import RunContext
-from sordino.runs.folder import Checkpoint, RunFolder
-from sordino.runs.judgement import disappointment
+from sordino.runs.folder import RunFolder
+from sordino.runs.idle import idle
+from sordino.runs.judgement import disappointment, uneven
 from sordino.runs.outcome import Outcome
 from sordino.runs.preparing import prepared, seen
 from sordino.runs.progress import RoundProgress
+from sordino.runs.public import test_is_public
 from sordino.runs.round import Simulation, play
 from sordino.runs.round_end import round_over
+from sordino.runs.scores import score
 from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
+from sordino.runs.subject import keep_start, named_in, recall, refuse_own_mechanism, remembered
+from sordino.runs.what_is_left import planned_with_left
 from sordino.server.charging import Charging
 from sordino.server.side import Position, ServerSide
 from sordino.terms import Terms, Turn
-from sordino.train.local import ExampleGradients
 
 RoundWatcher = Callable[[Mapping[str, Any]], object]
 """Is told the metrics of every round."""
@@ -48,8 +53,8 @@ RoundWatcher = Callable[[Mapping[str, Any]], object]
 _CHUNK = 1 << 16
 """Clients whose opening messages are made at once."""
 
-_SYNCED = 1.0
-"""Seconds between two checkpoints that are synced, where rounds can be played again to the bit."""
+_SAVED = 1.0
+"""Seconds between two checkpoints where rounds since the last one can be played again to the bit, at no cost."""
 
 
 def run(
@@ -62,32 +67,48 @@ def run(
     resume: bool = False,
     watcher: RoundWatcher | None = None,
     progress: bool | RoundProgress | None = None,
+    idle_settings: Literal["refuse", "warn"] = "refuse",
     **sections: Any,
 ) -> Outcome:
     """Trains a federated model under a privacy budget.
 
     Args:
-        recipe: what to do; the embedded default when left out.
-        model: a module of your own, in place of `recipe.model`.
-        federation: data of your own, in place of `recipe.data` and `recipe.partition`.
+        recipe: what to do; the embedded default when left out, or with `resume` what the run began with.
+        model: a module of your own, in place of `recipe.model`; a run that is resumed wants the same one again.
+        federation: data of your own, in place of `recipe.data` and `recipe.partition`; resumed likewise.
         mechanism: a mechanism of your own, in place of `recipe.mechanism`.
         out: the run folder; by default a new one under `runs/`.
         resume: go on with the run that `out` holds.
         watcher: is called with the metrics of every round.
         progress: whether to show a bar on stderr (where it is no terminal: a line now and then), and which engine
             computes gradients; by default in a terminal only.
+        idle_settings: what becomes of settings that have no effect beside the others: refused, or only told of (where
+            one recipe serves several mechanisms, as in `sordino compare`).
         **sections: sections of the recipe by name, as objects or dictionaries: `budget={"epsilon": 2}`.
 
     Raises:
         SordinoError: one sentence that names what is wrong and what to do about it; nothing is half-written.
     """
     began = time.perf_counter()
-    recipe = (recipe or Recipe.load()).but(**sections)
+    begun = RunFolder(Path(out)) if resume and out else None
+    earlier = begun.recipe() if begun is not None and begun.begun else Recipe.load()
+    recipe = (recipe or earlier).but(**sections)
     folder = RunFolder(Path(out) if out else fresh_folder(recipe))
-    _require_beginning(folder, recipe, resume)
-    context = assemble(recipe, model, federation, mechanism)
-    if not resume:
-        _begin(folder, context)
+    _require_beginning(folder, resume)
+    if resume:
+        recipe, model, federation = _going_on(folder, recipe, model, federation, mechanism)
+        context = assemble(recipe, model, federation, mechanism)
+    else:
+        own = model is not None, federation is not None, mechanism is not None
+        recipe = named_in(recipe, model, federation)
+        context = assemble(recipe, model, federation, mechanism)
+        left = None if mechanism is not None else planned_with_left(context)
+        if left is not None:
+            context = assemble(left[0], model, federation)
+            warnings.warn(left[1], SordinoWarning, stacklevel=2)
+        recipe = context.recipe
+        _look_for_idle(context, own, idle_settings)
+        _begin(folder, context, own)
     context = replace(context, randomness=Entropy() if recipe.run.entropy else Streams(folder.facts()["stream"]))
     bar = progress if isinstance(progress, RoundProgress) else RoundProgress.wanted(recipe, progress)
     told = [bar.played, *([] if watcher is None else [watcher])]
@@ -98,9 +119,11 @@ def run(
         lens = FeatureMap.of(last.here.knobs)
         certificate = charging.certificate(last.stopped)
         document = charging.document(certificate, statement_of(context), last.stopped)
-        folder.save_model(context.layout, weights, lens)
+        folder.save_model(context.state(weights), lens)
         folder.save_certificate(certificate, document)
-    loss, accuracy = shows.evaluate(weights)
+    scores = score(shows, weights, shows.federation.test_x, shows.federation.test_y)
+    folder.save_scores(None if scores is None else scores.to_json(), public=test_is_public(context.federation))
+    loss, accuracy = (None, None) if scores is None else (scores.loss, scores.accuracy)
     wrong = last.why if last.stopped == "diverged" else disappointment(context, loss, accuracy)
     if wrong:
         warnings.warn(wrong, SordinoWarning, stacklevel=2)
@@ -111,6 +134,7 @@ def run(
         why=last.why,
         accuracy=accuracy,
         loss=loss,
+        scores=scores,
         seconds=time.perf_counter() - began,
         certificate=certificate,
         document=document,
@@ -122,19 +146,53 @@ def run(
     )
 
 
-def _require_beginning(folder: RunFolder, recipe: Recipe, resume: bool) -> None:
-    """Refuses to overwrite a run, to resume what never began, and to go on with another recipe."""
+def _require_beginning(folder: RunFolder, resume: bool) -> None:
+    """Refuses to overwrite a run, and to resume what never began."""
     if folder.begun and not resume:
         raise RecipeError(f"--out {folder.path} already holds a run: add --resume, or name another folder")
     if resume and not folder.begun:
         raise RecipeError(f"{folder.path} holds no run that began: leave out --resume to begin one there")
-    if resume and folder.recipe() != recipe:
+
+
+def _going_on(
+    folder: RunFolder,
+    recipe: Recipe,
+    model: nn.Module | None,
+    federation: Federation | None,
+    mechanism: Mechanism | None,
+) -> tuple[Recipe, nn.Module, Federation]:
+    """Returns what a run goes on with: the recipe, model and data that it began with.
+
+    Raises:
+        RecipeError: one of them is another now, or has to be given again.
+    """
+    stored = folder.recipe()
+    if recipe.mechanism.noise_multiplier is None and stored.mechanism.name == recipe.mechanism.name:
+        # noise that was planned with what a ledger had left stands in the stored recipe alone
+        recipe = recipe.but(mechanism={"noise_multiplier": stored.mechanism.noise_multiplier})
+    if recipe != stored and named_in(recipe, model, federation) != stored:
         raise RecipeError(
             f"{folder.path} was begun with another recipe: resume it without a recipe or --set, or name another --out"
         )
+    if mechanism is None:
+        refuse_own_mechanism(folder, "--resume")
+    subject = recall(folder, model, federation)
+    return stored, subject.model, subject.federation
 
 
-def _begin(folder: RunFolder, context: RunContext) -> None:
+def _look_for_idle(context: RunContext, own: tuple[bool, bool, bool], what: Literal["refuse", "warn"]) -> None:
+    """Tells of settings that have no effect.
+
+    Raises:
+        RecipeError: there are some, and they are refused.
+    """
+    for sentence in idle(context, own[0], own[1]):
+        if what == "refuse":
+            raise RecipeError(sentence)
+        warnings.warn(sentence, SordinoWarning, stacklevel=4)
+
+
+def _begin(folder: RunFolder, context: RunContext, own: tuple[bool, bool, bool]) -> None:
     """Makes the folder of a new run, once everything that could be refused was not."""
     recipe = context.recipe
     refuse_if_spent(context)
@@ -146,30 +204,19 @@ def _begin(folder: RunFolder, context: RunContext) -> None:
     # the ledger is there before the folder holds a run: whoever goes on with that never has to make one
     with charging_for(context, path, "", heads=heads, witness=recipe.ledger.witness) as charging:
         head, stream = charging.ledger.head, stream_name(context, charging.ledger)
-        for sentence in [*_slow(context), *_idle(context), *_cautions(context), *charging.warnings]:
+        for sentence in [*_slow(context), *_cautions(context), *filter(None, [uneven(context)]), *charging.warnings]:
             warnings.warn(sentence, SordinoWarning, stacklevel=3)
     name = f"{folder.path.name}-{secrets.token_hex(4)}"
-    folder.create(recipe, {"run": name, "simulation": True, "head": head, "stream": stream})
+    facts = {"run": name, "simulation": True, "head": head, "stream": stream, **remembered(context, *own)}
+    if own[0]:
+        keep_start(folder, context.model)
+    folder.create(recipe, facts)
 
 
 def _slow(context: RunContext) -> list[str]:
     """Returns a sentence where no fast engine could take the model."""
     choice, asked = context.trainer.choice, context.recipe.train.engine
     return [f"{choice}"] if choice.engine == "loop" and asked != "loop" else []
-
-
-def _idle(context: RunContext) -> list[str]:
-    """Returns a sentence where settings of local training were changed, and clients send gradients instead."""
-    usual, name = TrainSection().model_dump(exclude={"engine", "chunk"}), context.mechanism.name
-    changed = [field for field, value in usual.items() if getattr(context.recipe.train, field) != value]
-    if not changed or not isinstance(context.mechanism.local, ExampleGradients):
-        return []
-    fields = " and ".join(f"train.{field}" for field in changed)
-    return [
-        f"{fields} {'have' if len(changed) > 1 else 'has'} no effect under {name}, whose clients send clipped "
-        f"gradients: the step is the server's, server.learning_rate (now {context.step.learning_rate:g}), and batches "
-        "are drawn by mechanism.sampling_rate"
-    ]
 
 
 def _cautions(context: RunContext) -> list[str]:
@@ -201,15 +248,20 @@ def _rounds(
     last = folder.load(store) or Checkpoint(opened(simulation, context))
     context, simulation = seen(context, simulation, last.here.knobs)
     folder.rewind(last.here.round_)
-    synced = time.monotonic()
-    while last.stopped is None:
-        last = _one(context, simulation, folder, last.here, watcher)
-        if last.stopped_on_releases:
-            charging.forfeit(last.here.round_)
-        durable = last.stopped is not None or not charging.repeatable or time.monotonic() > synced + _SYNCED
-        synced = time.monotonic() if durable else synced
-        last = replace(last, head=charging.ledger.head)
-        folder.save(last, store, durable=durable)
+    saved, since = last, time.monotonic()
+    try:
+        while last.stopped is None:
+            last = _one(context, simulation, folder, last.here, watcher)
+            if last.stopped_on_releases:
+                charging.forfeit(last.here.round_)
+            last = replace(last, head=charging.ledger.head)
+            replayed = charging.repeatable and store.width == 0  # rows of clients that remember are given away again
+            if last.stopped is not None or not replayed or time.monotonic() > since + _SAVED:
+                folder.save(last, store)
+                saved, since = last, time.monotonic()
+    finally:
+        if last is not saved:
+            folder.save(last, store)
     return last, context
 
 

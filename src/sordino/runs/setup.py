@@ -29,6 +29,7 @@ from sordino.select.dropout import Dropout
 from sordino.select.fixed import Everyone, FixedSize
 from sordino.select.poisson import Poisson
 from sordino.server.step import ServerStep, step_of_path, usual_path
+from sordino.stages import Prices
 from sordino.train.settings import LocalTraining
 from sordino.train.trainer import Trainer
 
@@ -41,15 +42,7 @@ def assemble(
 ) -> RunContext:
     """Returns the context of a run; a model, data or mechanism of the user's own take the recipe's place."""
     federation = declared(recipe, federation or load(recipe))
-    module = model or models.build(
-        recipe.model.name,
-        federation.input_shape,
-        federation.classes,
-        seed=recipe.run.seed,
-        hidden=recipe.model.hidden,
-        activation=recipe.model.activation,
-        bias=recipe.model.bias,
-    )
+    module = model or built(recipe, federation)
     federation = federation.mapped(partial(models.suited, module))
     shape, kind = federation.input_shape, federation.train_x.dtype
     models.check(module, shape, kind)
@@ -90,6 +83,29 @@ def assemble(
     )
 
 
+def built(recipe: Recipe, federation: Federation) -> nn.Module:
+    """Returns the model that the recipe names, with the weights that it begins with."""
+    chosen = recipe.model
+    return models.build(
+        chosen.name,
+        federation.input_shape,
+        federation.classes,
+        seed=recipe.run.seed,
+        hidden=chosen.hidden,
+        activation=chosen.activation,
+        bias=chosen.bias,
+    )
+
+
+def noise_beside(context: RunContext, spent: Prices) -> float:
+    """Returns the noise multiplier that keeps the budget where so much was released before the run began."""
+    recipe, federation = context.recipe, context.federation
+    spec, shares = MECHANISMS[recipe.mechanism.name], OpeningShares(**recipe.opening.model_dump())
+    facts = replace(_facts(recipe, federation, context.layout, _training(recipe)), before=spent)
+    facts, _ = prepare(shares, spec, recipe.mechanism, facts, federation.input_shape)
+    return spec.compose(recipe.mechanism, facts).adapter.start().noise_multiplier
+
+
 def _step(recipe: Recipe, mechanism: Mechanism, facts: PublicFacts) -> ServerStep:
     """Returns the server's step: as long as is set, or as a path asks for, or the mechanism's own."""
     chosen, rounds = recipe.server, recipe.run.rounds
@@ -109,7 +125,7 @@ def _usual_path(mechanism: Mechanism, facts: PublicFacts) -> float:
 
 def load(recipe: Recipe) -> Federation:
     """Loads the recipe's data, deals it out, and declares what the recipe says is public."""
-    chosen = recipe.data.model_dump()
+    chosen = recipe.data.model_dump(exclude={"target_unit"})
     if recipe.data.client is not None and recipe.partition.kind != "by_key":
         raise RecipeError(
             f"data.client names the owners' column, but partition.kind is {recipe.partition.kind!r} and deals records "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -78,8 +79,8 @@ class Charging:
         """What each client may spend."""
         return Budget(self.epsilon, self.delta, self.limits) if self.epsilon is not None else None
 
-    def eligible(self, round_: int, charges: Sequence[Charge], present: BoolArray) -> Eligible:
-        """Returns who can pay for a round's release; one that is played again is not paid for twice.
+    def eligible(self, round_: int, charges: Sequence[Charge], present: BoolArray, again: bool = True) -> Eligible:
+        """Returns who can pay for a round's release; one that is played `again` is not paid for twice.
 
         Raises:
             BudgetExceeded: too few can; nothing may be broadcast.
@@ -90,10 +91,11 @@ class Charging:
             # a printed mechanism is held to its claim: what really holds may be far dearer, and is certified as such
             bounded = [c.guarantee for c in charges if not isinstance(c.event, Unbounded)]
             binding = bounded if self.mechanism.claim is None else []
-            with self.ledger.set_aside(self.run, round_, self.fingerprint):
+            aside = self.ledger.set_aside(self.run, round_, self.fingerprint) if again else nullcontext(False)
+            with aside as replayed:
                 payers = self.ledger.affordable(charges, self.budget, self.accountant, binding, self.filters)
                 allowed &= payers.allowed & self._claim_allows()
-            barred |= payers.barred
+            head, barred = "" if replayed else head, barred | payers.barred
         if present.any() and allowed.sum() < self.minimum:
             raise BudgetExceeded(
                 f"budget.epsilon = {self.epsilon:g} lets {allowed.sum()} clients pay for another release and "

@@ -54,8 +54,8 @@ class ServerSide:
     """The server of a federation.
 
     **Formal guarantees**: terms are broadcast only after their cost is durably reserved (`reserve` comes before the
-    broadcast); what was released is settled at what it really cost, and a release that is dearer than its quote fails
-    there.
+    broadcast; in a simulation, where nobody hears of terms, before anything is added up); what was released is settled
+    at what it really cost, and a release that is dearer than its quote fails there.
     """
 
     mechanism: Mechanism
@@ -63,15 +63,17 @@ class ServerSide:
     charging: Charging
     randomness: Randomness
 
-    def ask(self, here: Position, present: BoolArray) -> Asked:
+    def ask(self, here: Position, present: BoolArray, again: bool = True) -> Asked:
         """Quotes the next round and selects its cohort among those who are present and can pay.
+
+        A round that was reserved before, in a run that repeats to the bit, is asked for as it was, unless not `again`.
 
         Raises:
             BudgetExceeded: too few clients can pay for the release; nothing was broadcast.
         """
         round_ = here.round_ + 1
         charges = self.mechanism.quote(here.knobs, round_)
-        eligible = self.charging.eligible(round_, charges, present)
+        eligible = self.charging.eligible(round_, charges, present, again)
         turn = Turn(Terms(round_, here.weights, here.knobs), self.randomness, here.state)
         cohort = self.mechanism.selector.select(turn, eligible.allowed)
         return Asked(turn.but(cohort=cohort), charges, eligible, cohort[~eligible.allowed[cohort]])

@@ -166,6 +166,11 @@ class Trainer:
         losses, right = zip(*self._pool.each(self._evaluation, jobs), strict=True)
         return sum(losses) / len(y), None if y.is_floating_point() else sum(right) / len(y)
 
+    def outputs(self, w: Tensor, x: Tensor) -> Tensor:
+        """Returns the model's outputs for records."""
+        with torch.no_grad():
+            return self._gradients.outputs(w[None], x[None])[0]
+
     def _counts(self, data: ClientData) -> IntArray:
         """Returns the number of local steps of each client."""
         if self.settings.steps is not None:

@@ -101,7 +101,7 @@ def charged(recipe: Recipe, grid: SettingsGrid, trials: int, out: Path, watcher:
         certificate = charging.certificate()
         statement = replace(statement_of(outcome.context), data_accesses=(_accesses(trials, stop),))
         document = charging.document(certificate, statement, None)
-        folder.save_model(context.layout, outcome.weights)
+        folder.save_model(context.state(outcome.weights))
         folder.save_certificate(certificate, document)
     chosen = with_settings(context.recipe, played[best][0].settings)
     replace_file(folder.public / "chosen.toml", chosen.to_toml().encode(), PUBLIC)
@@ -122,7 +122,7 @@ def _played(
         chosen = with_settings(free, [*settings, f"run.seed={context.recipe.run.seed + trial + 1}"])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SordinoWarning)  # one trial of many: its score says how good it is
-            outcome = run(chosen, federation=context.federation, out=folder / f"{trial:03}")
+            outcome = run(chosen, federation=context.federation, out=folder / f"{trial:03}", idle_settings="warn")
         played.append((Attempt(settings, _score(outcome)), outcome))
         watcher(trial + 1, count)
     return played

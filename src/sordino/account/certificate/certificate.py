@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sordino.account.accountants.accountant import Curve, require_delta
 from sordino.account.accountants.filter import Filter
-from sordino.account.certificate.proof import CURVE_DELTAS
+from sordino.account.certificate.proof import CURVE_DELTAS, taken_out
 from sordino.account.ledger.book import Book
 from sordino.account.ledger.budget import Budget
 from sordino.account.ledger.entry import now
@@ -200,7 +200,7 @@ def _assure(
         curve = _filtered(book, chosen)
         prices = np.full(ledger.population, curve.epsilon(delta))
     if guarantee.observer == "outsider" and 0 < early_end < delta:
-        curve = _taken_out(curve, early_end)
+        curve = taken_out(curve, early_end)
     lost, why = ledger.unpromised(guarantee)
     if why:
         client, prices = int(np.argmax(lost)), np.where(lost, np.inf, prices)
@@ -224,17 +224,6 @@ def _assure(
         worst=Worst(client, _finite(worst), int(participations[client])),
         median_epsilon=_finite(float(np.median(prices))),
         near_limit=None if limits is None else int(np.count_nonzero(prices >= NEAR * limits)),
-    )
-
-
-def _taken_out(curve: Curve, chance: float) -> Curve:
-    """Returns the curve when `chance` of δ is needed for something else."""
-    return Curve(
-        curve.accountant,
-        lambda delta: curve.epsilon(delta - chance) if delta > chance else math.inf,
-        lambda epsilon: min(1.0, curve.delta(epsilon) + chance),
-        "; ".join(filter(None, [curve.note, f"{chance:.3g} of δ covers an end of the run that coins could decide"])),
-        curve.reason,
     )
 
 

@@ -124,7 +124,7 @@ def curve_of(proof: Proof) -> Curve:
     if proof.budget is not None and proof.budget_delta is not None:
         curve = _capped(curve, proof.budget, proof.budget_delta)
     if proof.taken_out:
-        curve = _taken_out(curve, proof.taken_out)
+        curve = taken_out(curve, proof.taken_out)
     return _pair(curve) if proof.group == 2 else curve
 
 
@@ -164,7 +164,8 @@ def _capped(curve: Curve, budget: float, delta: float) -> Curve:
     )
 
 
-def _taken_out(curve: Curve, chance: float) -> Curve:
+def taken_out(curve: Curve, chance: float) -> Curve:
+    """Returns the curve when `chance` of δ is needed for something else."""
     return Curve(
         curve.accountant,
         lambda delta: curve.epsilon(delta - chance) if delta > chance else math.inf,

@@ -262,7 +262,8 @@ class Ledger:
             repeatable: the release is a function of a seed. Reserving the same release again then returns the same
                 number and charges nothing, since seeing the same bits twice tells nothing new.
             fingerprint: names seed, data, recipe and software; releases with different fingerprints are different.
-            head: the ledger's head when it was asked who can pay for this.
+            head: the ledger's head when it was asked who can pay for this; none is empty, so with "" only a release
+                that was reserved before is reserved.
 
         Raises:
             LedgerMoved: the head is another one by now, so the answer may be another one, too: ask again.
@@ -271,8 +272,6 @@ class Ledger:
         mark, paid = self._keyed(fingerprint), normal(charges)
         with self._chain.transaction():
             self.refresh()
-            if head is not None and self.head != head:
-                raise LedgerMoved("another run was charged to this ledger just now: nothing is released; run again")
             entry = LedgerEntry(
                 seq=-1,
                 run=run,
@@ -285,6 +284,8 @@ class Ledger:
             )
             if repeatable and (found := self._state.repeated(entry)) is not None:
                 return found
+            if head is not None and self.head != head:
+                raise LedgerMoved("another run was charged to this ledger just now: nothing is released; run again")
             row = self._chain.append(lambda seq: reserve_row(seq, entry, self.delta))
         self._replay([row])
         self._publish()
@@ -334,7 +335,7 @@ class Ledger:
         self._replay(rows)
         self._publish()
 
-    def set_aside(self, run: str, round_: int, fingerprint: str) -> AbstractContextManager[None]:
+    def set_aside(self, run: str, round_: int, fingerprint: str) -> AbstractContextManager[bool]:
         """Answers, inside the block, as before this repeatable release was reserved: it is about to be played again."""
         self.refresh()
         return self._state.set_aside(run, round_, self._keyed(fingerprint))

@@ -82,21 +82,24 @@ class LedgerState:
         return None
 
     @contextmanager
-    def set_aside(self, run: str, round_: int, fingerprint: str) -> Iterator[None]:
-        """Forgets, inside the block, a repeatable release that is about to be played again.
+    def set_aside(self, run: str, round_: int, fingerprint: str) -> Iterator[bool]:
+        """Forgets, inside the block, what a repeatable release about to be played again did not find the first time.
 
-        Who may take part is then decided as it was the first time. Reserving the same release again charges nothing;
-        another one in its place is charged beside it, as always.
+        That is the run's own releases from this round on, and whatever other runs were charged meanwhile: who may take
+        part is then decided as it was. The block is told whether anything was set aside; only the very same release may
+        follow from such a decision, which charges nothing.
         """
-        aside = [
-            self.entries.pop(seq)
-            for seq in self._by_round.get((run, round_), [])
-            if self.reserved[seq].repeatable and self.reserved[seq].fingerprint == fingerprint
-        ]
+        again = list[int]()
+        while seqs := self._by_round.get((run, round_)):
+            repeats = (self.reserved[seq] for seq in seqs)
+            again += [entry.seq for entry in repeats if entry.repeatable and entry.fingerprint == fingerprint]
+            round_ += 1
+        others = [seq for seq, entry in self.entries.items() if again and seq > min(again) and entry.run != run]
+        aside = [self.entries.pop(seq) for seq in again + others]
         for entry in aside:
             self._withdraw(entry)
         try:
-            yield
+            yield bool(aside)
         finally:
             for entry in aside:
                 self._enter(entry)

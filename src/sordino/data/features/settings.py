@@ -14,10 +14,12 @@ from sordino.data.features.cache import kept
 from sordino.data.features.norms import GroupNorm, Root, UnitRows
 from sordino.data.features.random_features import RandomFourier, RandomPatches
 from sordino.data.features.scattering import Scattering
+from sordino.data.features.views import Mirrored, Opponent
 from sordino.errors import DataError
 
 FeatureKind = Literal["none", "scattering", "random"]
 Norm = Literal["auto", "none", "unit", "group", "root"]
+Colours = Literal["plain", "opponent"]
 FeaturePart = Callable[[Tensor], Tensor]
 
 _ROWS_AT_ONCE = 2048
@@ -37,6 +39,8 @@ class FeatureSettings:
         angles: angles of the scattering transform.
         count: random patterns or frequencies.
         seed: what random features are drawn from: public, and not the run's seed.
+        colours: `opponent` turns red, green and blue into brightness and two contrasts first (`views.py`).
+        mirror: features of an image and of its mirror image are added up, and rows scaled to norm 1.
 
     **Formal guarantees**: the features of a record depend on that record and these settings only. A client computes its
     own from one record as the simulation does from all, so unit, adjacency and sensitivity are those of the records.
@@ -49,12 +53,16 @@ class FeatureSettings:
     angles: int = 8
     count: int = 1000
     seed: int = 0
+    colours: Colours = "plain"
+    mirror: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(FeatureKind):
             raise DataError(f"data.features is {self.kind!r}: use one of {', '.join(get_args(FeatureKind))}.")
         if self.norm not in get_args(Norm):
             raise DataError(f"data.feature_norm is {self.norm!r}: use one of {', '.join(get_args(Norm))}.")
+        if self.colours not in get_args(Colours):
+            raise DataError(f"data.feature_colours is {self.colours!r}: use one of {', '.join(get_args(Colours))}.")
 
     def parts(self, dimensions: int) -> tuple[FeaturePart, ...]:
         """Returns the pure steps, in order, for records that make a batch of so many dimensions."""
@@ -67,7 +75,10 @@ class FeatureSettings:
             first = RandomPatches(self.count, seed=self.seed)
         else:
             first = RandomFourier(self.count, seed=self.seed)
-        return (first, *self._norms())
+        parts: tuple[FeaturePart, ...] = (first, *self._norms())
+        if self.mirror:
+            parts = (Mirrored(parts),)
+        return (Opponent(), *parts) if self.colours == "opponent" else parts
 
     def _norms(self) -> tuple[FeaturePart, ...]:
         norm = self.norm if self.norm != "auto" else "root" if self.kind == "scattering" else "unit"

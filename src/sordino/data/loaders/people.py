@@ -46,14 +46,14 @@ _FARTHEST = 5.0
 def wisdm(folder: Path) -> Records:
     """Returns 43 features of ten-second windows, the activity, and the person as owner.
 
-    A peak distance that was not to be found ("?") is 0. A fixed random fifth is the test set.
+    A peak distance that was not to be found ("?") is 0. A fixed random fifth of the people is the test set.
     """
     features, labels, people = [], [], []
     for row in rows(folder / "WISDM_ar_v1.1_transformed.arff", comment="@", width=_WISDM_WIDTH):
         features.append([_reading(row, 2 + i) / scale for i, scale in enumerate(_WISDM_SCALES)])
         labels.append(row.choice(_WISDM_WIDTH - 1, "class", ACTIVITIES))
         people.append(row.fields[1])
-    return hold_out(unsplit(features, labels, len(ACTIVITIES), people), _TEST_SHARE, "wisdm")
+    return hold_out(unsplit(features, labels, len(ACTIVITIES), people), _TEST_SHARE, "wisdm", people=True)
 
 
 def _reading(row: TableRow, index: int) -> float:
@@ -63,7 +63,7 @@ def _reading(row: TableRow, index: int) -> float:
 def parkinsons(folder: Path, score: str = "total") -> Records:
     """Returns 19 voice features, the UPDRS score (`total` or `motor`) as a share of the full score, and the person.
 
-    Regression. A fixed random fifth is the test set.
+    Regression. A fixed random fifth of the people is the test set.
     """
     if score not in _FULL_SCORE:
         raise DataError(f"data.score is {score!r}: use total or motor.")
@@ -75,4 +75,4 @@ def parkinsons(folder: Path, score: str = "total") -> Records:
         features.append([max(-_FARTHEST, min(_FARTHEST, value)) for value in measured])
         targets.append(row.number(columns[f"{score}_UPDRS"], f"{score}_UPDRS") / _FULL_SCORE[score])
         people.append(f"{int(row.number(columns['subject#'], 'subject#')):02d}")
-    return hold_out(unsplit(features, targets, 0, people), _TEST_SHARE, "parkinsons")
+    return hold_out(unsplit(features, targets, 0, people), _TEST_SHARE, "parkinsons", people=True)

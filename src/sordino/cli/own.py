@@ -1,0 +1,108 @@
+"""A model or data of the user's own, named on the command line."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sordino.errors import RecipeError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from sordino.data.federation import Federation
+    from sordino.recipe import Recipe
+
+MODEL_HELP = "your own model: module:name or file.py:name, a torch module or a function that returns one"
+DATA_HELP = "your own data: a .csv or .npz file, or module:name, a Federation or a function that returns one"
+
+
+def own_model(text: str | None) -> nn.Module | None:
+    """Returns the module that `module:name` stands for.
+
+    Raises:
+        RecipeError: there is no such thing, or it is no module.
+    """
+    if text is None:
+        return None
+    from torch import nn
+
+    found = _named("--model", text)
+    model = found() if not isinstance(found, nn.Module) and callable(found) else found
+    if not isinstance(model, nn.Module):
+        raise RecipeError(f"--model {text} is a {type(model).__name__}: name a torch.nn.Module, or a function for one")
+    return model
+
+
+def own_data(text: str | None) -> Federation | None:
+    """Returns the federation that `module:name` stands for; None for a file (`data_settings`), and for nothing.
+
+    Raises:
+        RecipeError: there is no such thing, or it is no federation.
+    """
+    if text is None or _is_file(text):
+        return None
+    from sordino.data.federation import Federation
+
+    found = _named("--data", text)
+    made = found() if callable(found) else found
+    if not isinstance(made, Federation):
+        raise RecipeError(f"--data {text} is a {type(made).__name__}: name a Federation, or a function for one")
+    return made
+
+
+def data_settings(text: str | None) -> list[str]:
+    """Returns the settings that a data file stands for, as `section.field=value`."""
+    if text is None or not _is_file(text):
+        return []
+    return [f"data.name={Path(text).suffix[1:].lower()}", f"data.file={text}"]
+
+
+def data_again(text: str | None, recipe: Recipe) -> Federation | None:
+    """Returns the data of a run that was played, from a file that was moved or from `module:name`."""
+    if text is None or not _is_file(text):
+        return own_data(text)
+    from sordino.runs.setup import load
+
+    if recipe.data.name not in ("csv", "npz"):
+        raise RecipeError(
+            f"--data {text}: the run had data of {recipe.data.name!r}, not of a file: give module:factory, a function "
+            "that returns the Federation"
+        )
+    return load(recipe.but(data={"file": text}))
+
+
+def _is_file(text: str) -> bool:
+    return Path(text).suffix.lower() in (".csv", ".npz")
+
+
+def _named(option: str, text: str) -> Any:
+    place, sep, name = text.rpartition(":")
+    if not sep or not place or not name:
+        raise RecipeError(f"{option} {text!r} is not of the form module:name (or file.py:name)")
+    try:
+        module = _file(Path(place)) if place.endswith(".py") else _module(place)
+    except ImportError as error:
+        raise RecipeError(f"{option} {text}: {place} cannot be imported ({error}): check its name and folder") from None
+    if not hasattr(module, name):
+        raise RecipeError(f"{option} {text}: {place} has no {name}: name what it defines")
+    return getattr(module, name)
+
+
+def _module(place: str) -> Any:
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    return importlib.import_module(place)
+
+
+def _file(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ImportError("there is no such file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # so that the source of its classes can be found
+    spec.loader.exec_module(module)
+    return module

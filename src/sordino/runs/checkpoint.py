@@ -1,0 +1,67 @@
+"""Where a run stands after a round, as bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
+from sordino.runs.client_store import ClientStore
+from sordino.server.side import Position
+from sordino.terms import Knobs
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """Where a run stands after a round, and whether it goes on."""
+
+    here: Position
+    stopped: str | None = None
+    """What ended the run; None while it goes on."""
+    why: str = ""
+    head: str = ""
+    """The ledger's head when this was written: a ledger without it is not the run's, or was rolled back."""
+
+    @property
+    def stopped_on_releases(self) -> bool:
+        """Whether released values ended the run before its plan did, which costs what the plan costs."""
+        return self.stopped in ("target", "diverged")
+
+    def encode(self, store: ClientStore) -> bytes:
+        """Returns the bytes; the store's pending rows become the clients' rows with them."""
+        slots, here = store.commit(), self.here
+        tensors = {"weights": here.weights}
+        tensors |= {f"knob/{name}": knob for name, knob in here.knobs.tensors().items()}
+        tensors |= {f"server/{name}": kept for name, kept in here.state.items()}
+        tensors["store/clients"] = torch.from_numpy(np.fromiter(slots.keys(), np.int64, len(slots)))
+        tensors["store/slots"] = torch.from_numpy(np.fromiter(slots.values(), np.int64, len(slots)))
+        about = {"round": here.round_, "public": dict(here.public), "stopped": self.stopped}
+        about |= {"why": self.why, "width": store.width, "head": self.head}
+        return save({name: tensor.contiguous() for name, tensor in tensors.items()}, {"about": json.dumps(about)})
+
+    @classmethod
+    def decode(cls, data: bytes, store: ClientStore) -> Checkpoint:
+        """Returns the checkpoint, and brings the store back to it."""
+        # copies, since views into a file's bytes are not aligned and matrix products round differently there
+        tensors, told = {name: tensor.clone() for name, tensor in load(data).items()}, about(data)
+        store.restore(tensors["store/clients"].numpy(), tensors["store/slots"].numpy(), told["width"])
+        knobs, state = Knobs.from_tensors(_under("knob/", tensors)), _under("server/", tensors)
+        here = Position(told["round"], tensors["weights"], knobs, state, told["public"])
+        return cls(here, told["stopped"], told["why"], told["head"])
+
+
+def about(data: bytes) -> dict[str, Any]:
+    """Returns what an encoded checkpoint says of itself, without its tensors."""
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    told: dict[str, Any] = json.loads(header["__metadata__"]["about"])
+    return told
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,117 @@
+"""Federations from a data frame, data loaders and a CSV file: the same people whichever way they come in."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+import sordino
+from sordino.data import PartitionSettings, federate
+from sordino.errors import DataError, SordinoWarning
+
+
+class Frame(dict):
+    """What is needed of a data frame: columns, and columns by name."""
+
+    @property
+    def columns(self):
+        return list(self)
+
+
+def table():
+    rows = range(40)
+    return Frame(
+        age=[20 + k for k in rows],
+        dose=[k % 5 / 5 for k in rows],
+        ill=["yes" if k % 3 else "no" for k in rows],
+        ward=[f"ward {k // 4}" for k in rows],
+    )
+
+
+def test_a_data_frame_has_its_owners_names_and_classes():
+    made = sordino.Federation.from_dataframe(table(), "ill", "ward", class_names=["no", "yes"], test=0.2)
+    assert (made.population, made.classes, made.input_shape) == (8, 2, (2,))
+    assert len(made.test_y) == 8 and set(made.names) <= {f"ward {k}" for k in range(10)}
+    kept = made.gather(np.array([0]))
+    assert kept.y.tolist() == [int(k % 3 > 0) for k in range(40) if f"ward {k // 4}" == made.names[0]]
+
+
+def test_declared_ranges_scale_and_are_not_applied_twice(tmp_path):
+    ranges = {"age": (0, 120), "dose": (0, 1)}
+    made = sordino.Federation.from_dataframe(
+        table(), "ill", "ward", class_names=["no", "yes"], ranges=ranges, public=sordino.PublicCounts(8, 32, 2)
+    )
+    assert made.train_x.abs().max() <= 1
+    outcome = sordino.run(federation=made, out=tmp_path / "run", run={"rounds": 1}, budget={"epsilon": 9})
+    assert torch.equal(outcome.context.federation.train_x, made.train_x)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"label": "sick"}, "no column 'sick'"),
+        ({"label": "ill"}, "holds names: list them in class_names"),
+        ({"label": "age"}, "column 'ill' holds something that is no number"),
+        ({"label": "ill", "class_names": ["no"]}, "holds 'yes', which class_names lacks"),
+    ],
+)
+def test_a_data_frame_that_does_not_fit_is_one_sentence(options, words):
+    with pytest.raises(DataError, match=words):
+        sordino.Federation.from_dataframe(table(), client="ward", **options)
+
+
+def test_a_csv_is_read_as_the_command_line_reads_it(tmp_path):
+    rows = ["a,b,who,label", *(f"{k},{k % 5},p{k // 4},{k % 2}" for k in range(40))]
+    (tmp_path / "t.csv").write_text("\n".join(rows))
+    made = sordino.Federation.from_csv(tmp_path / "t.csv", client="who")
+    same = federate("csv", partition=PartitionSettings("by_key"), file=tmp_path / "t.csv", client="who")
+    assert torch.equal(made.train_x, same.train_x) and made.names == same.names and made.population == 8
+
+
+def test_a_data_loader_a_client():
+    parts = {f"clinic {k}": TensorDataset(torch.randn(5 + k, 3), torch.arange(5 + k) % 2) for k in range(3)}
+    made = sordino.Federation.from_dataloaders({name: DataLoader(one, batch_size=2) for name, one in parts.items()})
+    assert made.names == ("clinic 0", "clinic 1", "clinic 2") and made.sizes().tolist() == [5, 6, 7]
+    assert torch.equal(made.gather(np.array([2])).x, parts["clinic 2"].tensors[0])
+    shown = sordino.Federation.from_dataloaders(
+        [DataLoader(one) for one in parts.values()], test=DataLoader(parts["clinic 0"])
+    )
+    assert len(shown.test_y) == 5 and shown.population == 3
+    with pytest.raises(DataError, match="empty"):
+        sordino.Federation.from_dataloaders([[]])
+
+
+def test_pixels_are_treated_alike_whichever_way_they_come_in(tmp_path):
+    x = np.random.default_rng(0).integers(0, 256, (20, 1, 4, 4), dtype=np.uint8)
+    y = np.arange(20) % 2
+    np.savez(tmp_path / "x.npz", x=x, y=y, test_x=x[:2], test_y=y[:2])
+    from_file = federate("npz", file=tmp_path / "x.npz", normalise="none").train_x
+    for given in (x, torch.from_numpy(x)):
+        assert torch.equal(sordino.Federation.of(given, y, test=None).train_x, from_file)
+    loaded = sordino.Federation.from_dataloaders([DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(y)))])
+    assert torch.equal(loaded.train_x, from_file)
+
+
+def test_nobody_stands_on_both_sides_of_the_split():
+    owners = np.repeat(np.arange(30), 4)
+    x = owners[:, None].astype(np.float32)
+    made = sordino.Federation.of(x, owners % 2, clients=owners)
+    assert not set(made.train_x[:, 0].tolist()) & set(made.test_x[:, 0].tolist())
+
+
+@pytest.mark.parametrize(("scale", "ranges", "warned"), [(1000.0, None, True), (1.0, None, False), (1000.0, 1, False)])
+def test_features_of_very_different_scale_are_told_of_unless_ranges_are_declared(scale, ranges, warned, tmp_path):
+    x = torch.rand(100, 2) * torch.tensor([1.0, scale])
+    declared = {"ranges": {"0": (0, 1), "1": (0, scale)}} if ranges else {}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sordino.run(
+            federation=sordino.Federation.of(x, (x[:, 0] > 0.5).long()),
+            public={"population": 80, "records": 80, "classes": 2, **declared},
+            run={"rounds": 1},
+            out=tmp_path / "run",
+        )
+    told = [str(one.message) for one in caught if one.category is SordinoWarning]
+    assert any("public.ranges" in sentence and "do not publish" in sentence for sentence in told) == warned
