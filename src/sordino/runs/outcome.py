@@ -44,6 +44,8 @@ class Outcome:
     """Scores on the test records that fit the task; None without any. As private as these are."""
     lens: FeatureMap | None = None
     """The map that features go through before the model, where an opening made one."""
+    engine: str = ""
+    """How gradients were computed, and why so, in a sentence."""
 
     @cached_property
     def model(self) -> nn.Module:
@@ -90,4 +92,5 @@ class Outcome:
             "seconds": round(self.seconds, 3),
             "certificate": [asdict(entry) for entry in self.certificate.entries],
             "simulation": self.simulation,
+            "engine": self.engine,
         }

@@ -17,7 +17,7 @@ from sordino.stages import Trace, Update
 from sordino.train import engine as engines
 from sordino.train.descent import AfterStep, Descent, LastSteps
 from sordino.train.evaluation import Evaluation
-from sordino.train.gradients import summed_clients
+from sordino.train.gradients import Gradients, summed_clients
 from sordino.train.optimizers import optimizer
 from sordino.train.private import Order, Privacy, PrivateDescent
 from sordino.train.settings import LocalTraining
@@ -68,6 +68,11 @@ class Trainer:
         self._evaluation = Evaluation(self._gradients, loss)
         single = settings.optimizer == "sgd" and after_step is None and not settings.weight_decay
         self._step = StepSum(rule[0], settings.learning_rate, settings.batch_size) if single else None
+
+    @property
+    def gradients(self) -> Gradients:
+        """The engine's gradients, for a mechanism that brings local steps of its own."""
+        return self._gradients
 
     def train(self, w0: Tensor, data: ClientData, randomness: Randomness, round_: int, trace: bool = False) -> Update:
         """Returns u = w_K − w_0 of every client after its own K local steps, and a trace of the last two if asked."""
