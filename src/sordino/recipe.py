@@ -288,7 +288,9 @@ class BudgetSection(Section):
     clients: dict[str, Annotated[float, Field(gt=0)]] = Field(
         {}, description="stricter ε of single clients, by name (a table: alice = 0.5), or by number without names"
     )
-    accountant: Literal["pld", "rdp", "exact"] = Field("pld", description="how costs of releases are composed: numerically tight, by Rényi orders, or in closed form")
+    accountant: Literal["pld", "rdp", "exact"] = Field(
+        "pld", description="how costs of releases are composed: numerically tight, by Rényi orders, or in closed form"
+    )
     participations: int | None = Field(
         None, ge=1, description="rounds that the noise is calibrated for, per client (default: from the selection)"
     )

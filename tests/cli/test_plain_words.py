@@ -9,7 +9,18 @@ import typer
 import sordino
 from sordino.cli.app import app, main, register
 
-RIDDLES = ("by exact,", "by exact;", "by exact)", "who does the sums", "worst client 0", "near their limit", "all rounds played", "knob", "shield", "price releases")
+RIDDLES = (
+    "by exact,",
+    "by exact;",
+    "by exact)",
+    "who does the sums",
+    "worst client 0",
+    "near their limit",
+    "all rounds played",
+    "knob",
+    "shield",
+    "price releases",
+)
 
 
 def told(monkeypatch, capsys, *arguments):
