@@ -39,7 +39,7 @@ _CHUNK_BYTES = 2**24
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class EngineChoice:
     """An engine, and why it was chosen."""
 
     engine: Engine
@@ -66,7 +66,7 @@ def choose(
     engine: str = "auto",
     record: Tensor | None = None,
     device: torch.device = _PROCESSOR,
-) -> Choice:
+) -> EngineChoice:
     """Returns the engine that a setting stands for, on a device.
 
     **Edge cases**: without double precision (`mps`) only whole gradients come back, so that it is `vmap` or the loop.
@@ -76,13 +76,13 @@ def choose(
     there = copy.deepcopy(model).to(device)
     if device.type == "mps" and engine not in ("vmap", "loop"):
         kind = _for_clients(model)
-        found = Choice(kind, gradients(there, loss, kind), "this device has no double precision")
+        found = EngineChoice(kind, gradients(there, loss, kind), "this device has no double precision")
     else:
         found = _chosen(there, loss, engine, None if record is None else record.to(device))
     return replace(found, gradients=OnDevice(found.gradients, device))
 
 
-def _chosen(model: nn.Module, loss: Loss, engine: str, record: Tensor | None) -> Choice:
+def _chosen(model: nn.Module, loss: Loss, engine: str, record: Tensor | None) -> EngineChoice:
     """Returns the engine that a setting stands for.
 
     `auto`, `batched` and `processes` take the hand-written layers where the model is a chain of those, as
@@ -90,23 +90,23 @@ def _chosen(model: nn.Module, loss: Loss, engine: str, record: Tensor | None) ->
     `vmap` cannot run the model, or without a record, the loop (`vmap` where no convolution makes it slow).
     """
     if engine in ("layers", "taps", "vmap", "loop"):
-        return Choice(engine, gradients(model, loss, engine, record), "train.engine asks for it")  # type: ignore[arg-type]
+        return EngineChoice(engine, gradients(model, loss, engine, record), "train.engine asks for it")  # type: ignore[arg-type]
     if engine not in ("auto", "batched", "processes"):
         raise RecipeError(f"train.engine is {engine!r}: choose auto, batched, loop or processes.")
     layers = layers_of(model)
     if not isinstance(layers, str):
         shape = "an nn.Sequential" if type(model) is nn.Sequential else "a forward pass that is a chain"
         found = LayeredGradients(layers, loss, Layout.of(model).width)
-        return Choice("layers", found, f"the model is {shape} of known layers")
+        return EngineChoice("layers", found, f"the model is {shape} of known layers")
     if record is None:
         kind: Engine = _for_clients(model)
-        return Choice(kind, gradients(model, loss, kind), layers)
+        return EngineChoice(kind, gradients(model, loss, kind), layers)
     try:
         tapped = TappedGradients(model, loss, record, _of_clients(model, loss))
     except Exception as error:  # whatever the model, or vmap, raises
         reason = str(error).strip().partition("\n")[0][:120]
-        return Choice("loop", LoopedGradients(model, loss), f"torch.func.vmap cannot run the model ({reason})")
-    return Choice("taps", tapped, layers)
+        return EngineChoice("loop", LoopedGradients(model, loss), f"torch.func.vmap cannot run the model ({reason})")
+    return EngineChoice("taps", tapped, layers)
 
 
 def _for_clients(model: nn.Module) -> Engine:
