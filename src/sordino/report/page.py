@@ -17,7 +17,6 @@ from sordino.report.reading import RunView
 from sordino.report.remarks import missing, remarks
 from sordino.report.words import PromiseWords, figure, number, promise
 
-
 _TILES = 6
 """Numbers in the row below the certificate; the last ones matter least, and would stand alone in a second row."""
 
