@@ -319,6 +319,9 @@ class RunSection(Section):
     entropy: bool = Field(
         False, description="draw from the operating system instead of the seed: not repeatable, as in a deployment"
     )
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field(
+        "auto", description="where gradients are computed; records, weights and noise stay in ordinary memory"
+    )
     notes: bool = Field(False, description="record private numbers of the simulation too (notes.npz), for plots")
 
 
