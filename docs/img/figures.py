@@ -58,9 +58,9 @@ def guesses() -> None:
     gauss = [100 * norm.cdf(separation_for(e, DELTA) / 2) for e in epsilons]
     axis.plot(epsilons, gauss, color=TEAL, label="Gaussian noise: exactly")
     axis.axhline(50, color=GREY, linewidth=0.8, linestyle=":")
-    axis.annotate("a coin", (10.6, 51), color=GREY, fontsize=8)
+    axis.annotate("a coin", (11.2, 50.6), color=GREY, fontsize=8)
     axis.set(xlabel="ε (δ = 10⁻⁵)", ylabel="right guesses in %", ylim=(48, 101))
-    axis.legend(frameon=False, loc="lower right")
+    axis.legend(frameon=False, loc="center right", bbox_to_anchor=(1, 0.3))
     _save(figure, "guesses")
     for epsilon in (0.1, 0.5, 1.0, 2.0, 4.0, 8.0):
         exact = norm.cdf(separation_for(epsilon, DELTA) / 2)

@@ -15,7 +15,7 @@ def test_json_is_one_object_and_nothing_else(command, tmp_path):
     assert told["rounds"] == 2
     assert told["stopped"] == "rounds"
     assert told["simulation"] is True
-    assert set(told["test"]) >= {"accuracy", "loss"}
+    assert set(told["test"]) >= {"accuracy", "loss", "auc", "rmse", "r2"}
     for entry in told["certificate"]:
         wanted = {"unit", "observer", "adjacency", "epsilon", "delta", "status", "claimed_epsilon", "reason"}
         assert wanted <= set(entry)
