@@ -197,6 +197,7 @@ def _facts(recipe: Recipe, federation: Federation, layout: Layout, training: Loc
         tolerance=_margin(recipe, expected) if tolerance is None else tolerance,
         participations=recipe.budget.participations or likely_participations(recipe.run.rounds, expected, population),
         secure=recipe.aggregate.kind != "plain",
+        secure_by_name=recipe.aggregate.kind == "secure",
         fidelity=recipe.aggregate.fidelity,
         corrupt=recipe.aggregate.corrupt,
         shards=recipe.aggregate.shards,
