@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from sordino.errors import RecipeError
 from sordino.layout import Layout
 from sordino.models.losses import Loss
+from sordino.train.dropout import has_dropout
 from sordino.train.functional import FunctionalGradients
 from sordino.train.gradients import Gradients
 from sordino.train.layered import LayeredGradients
@@ -63,6 +64,8 @@ def choose(model: nn.Module, loss: Loss, engine: str = "auto", record: Tensor | 
     `nn.Sequential` or by a `forward` of its own. Else they take the taps, which need a made-up `record`, and where
     `vmap` cannot run the model, or without a record, the loop (`vmap` where no convolution makes it slow).
     """
+    if has_dropout(model):
+        return Choice("loop", LoopedGradients(model, loss), "its dropout is drawn record by record")
     if engine in ("layers", "taps", "vmap", "loop"):
         return Choice(engine, gradients(model, loss, engine, record), "train.engine asks for it")  # type: ignore[arg-type]
     if engine not in ("auto", "batched", "processes"):
