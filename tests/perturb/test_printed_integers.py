@@ -11,8 +11,9 @@ import torch
 import sordino
 from played import bounded_of, summed_of
 from sordino.aggregate.plain import PlainSum
+from sordino.aggregate.printed_sum import PrintedSecureSum
 from sordino.perturb.printed import PrintedShares
-from sordino.perturb.printed_integers import PrintedIntegerShares, PrintedSecureSum
+from sordino.perturb.printed_integers import PrintedIntegerShares
 from sordino.recipe import Recipe
 from sordino.terms import Vanished
 

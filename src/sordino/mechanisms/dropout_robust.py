@@ -44,6 +44,7 @@ from sordino.account.accountants.accountant import price
 from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
+from sordino.aggregate.printed_sum import PrintedSecureSum
 from sordino.bound.weighted import StayNear, WeightedClip, weights
 from sordino.errors import RecipeError
 from sordino.events import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
@@ -52,7 +53,7 @@ from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.noise import noise_for
 from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options, Variant
 from sordino.perturb.printed import Form, PrintedShares
-from sordino.perturb.printed_integers import FRACTION_BITS, PrintedIntegerShares, PrintedSecureSum
+from sordino.perturb.printed_integers import FRACTION_BITS, PrintedIntegerShares
 from sordino.train.local import LocalSteps
 
 PRIVATE_WEIGHTS = "each client tells how many records it holds, and public.sizes does not declare these numbers public"

@@ -9,11 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sordino.aggregate.secure_sum import SecureSum
 from sordino.perturb.printed import PrintedShares
 from sordino.stages import Bounded, Kept, Released, Revealed, Sent, Summed
 from sordino.terms import Survivors, Terms, Turn
-from sordino.types import IntArray
 
 FRACTION_BITS = 24
 """Bits behind the point of what is sent."""
@@ -49,13 +47,6 @@ class PrintedIntegerShares(PrintedShares):
         noise = 2 * terms.knobs.noise_multiplier * terms.knobs.clip_norm * math.sqrt(1 / min(self.least, 1.0))
         most = max(1, len(terms.cohort)) * (terms.knobs.clip_norm + 2 * _FARTHEST * noise)
         return FRACTION_BITS + math.ceil(math.log2(most + 1)) + 2
-
-
-class PrintedSecureSum(SecureSum):
-    """A secure sum whose server is believed when it counts survivors (honest-but-curious, as the paper has it)."""
-
-    def counted(self, terms: Terms, survivors: IntArray) -> IntArray:
-        return survivors
 
 
 def _integers(rows: Tensor) -> Tensor:

@@ -67,6 +67,7 @@ def assemble(
         )
     loss = models.loss(recipe.model.loss, module, federation.classes)
     record = models.made_up(module, shape, kind, 1)[0]
+    training = training.stretched(mechanism.stretch)
     trainer = Trainer(module, loss, training, recipe.train.engine, recipe.train.chunk, mechanism.after_step, record)
     return RunContext(
         recipe,
