@@ -57,7 +57,7 @@ class KeyedDropout(nn.Module):
         randomness, round_, step = now
         key = randomness.generator(f"dropout/{self.name}/{step}", round_).bytes(16)
         kept = np.stack([_uniforms(key, mark, x[0].numel()) >= self.p for mark in self.marks])
-        return x * torch.from_numpy(kept).view(x.shape) / (1 - self.p if self.p < 1 else 1.0)
+        return x * torch.from_numpy(kept).to(x.device).view(x.shape) / (1 - self.p if self.p < 1 else 1.0)
 
 
 def has_dropout(model: nn.Module) -> bool:
@@ -80,7 +80,7 @@ def keyed(model: nn.Module) -> list[KeyedDropout]:
 def mark(layers: list[KeyedDropout], batch: Tensor) -> None:
     """Tells layers which records they are about to see."""
     if layers and _STEP.get() is not None:
-        marks = [hashlib.blake2b(record.tobytes(), digest_size=16).digest() for record in batch.detach().numpy()]
+        marks = [hashlib.blake2b(record.tobytes(), digest_size=16).digest() for record in batch.detach().cpu().numpy()]
         for layer in layers:
             layer.marks = marks
 

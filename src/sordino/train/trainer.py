@@ -16,6 +16,7 @@ from sordino.random.streams import Randomness
 from sordino.stages import Trace, Update
 from sordino.train import engine as engines
 from sordino.train.descent import AfterStep, Descent, LastSteps
+from sordino.train.device import device_of
 from sordino.train.evaluation import Evaluation
 from sordino.train.gradients import Gradients, summed_clients
 from sordino.train.optimizers import optimizer
@@ -41,6 +42,7 @@ class Trainer:
         chunk: clients computed at once; by default as many as fit the working memory.
         after_step: a projection after every local step.
         record: a made-up record, from which models of any kind are looked at (`engine.choose`).
+        device: where gradients are computed (`device.py`): `auto`, `cpu`, `cuda` or `mps`.
 
     **Formal guarantees**: the same seed and settings give the same bits, whatever else the machine does. Another chunk
     changes nothing but the last digits.
@@ -57,10 +59,13 @@ class Trainer:
         chunk: int | None = None,
         after_step: AfterStep | None = None,
         record: Tensor | None = None,
+        device: str = "cpu",
     ) -> None:
         self.settings, self.loss, self.chunk, self.width = settings, loss, chunk, Layout.of(model).width
-        self.choice = engines.choose(model, loss, engine, record)
-        self._pool = WorkerPool(_PARALLELISM.get(engine, "alone"))
+        self.device = device_of(device)
+        self.choice = engines.choose(model, loss, engine, record, self.device)
+        # other processes share memory with this one, and no device
+        self._pool = WorkerPool(_PARALLELISM.get(engine, "alone") if self.device.type == "cpu" else "alone")
         self._gradients = self.choice.gradients
         self.optimizer = optimizer(settings)
         rule = (self._gradients, self.optimizer, settings.batch_size, after_step, settings.weight_decay)
