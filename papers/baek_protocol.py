@@ -27,7 +27,7 @@ def algorithm3(runner: ExperimentRunner) -> ExperimentResult:
     lead, spread = secure.lead(plain)
     lines = (
         _noise(secure),
-        points(f"accuracy with the protocol less without, {rounds} rounds", 0.0, lead, spread=spread),
+        points(f"accuracy with the protocol less without, rounds: {rounds}", 0.0, lead, spread=spread),
     )
     series = tuple(found.series(name, color) for color, (name, found) in enumerate(runs.items()))
     note = "Ours, with and without the protocol; each has noise of its own."
@@ -40,7 +40,7 @@ def _noise(secure: SeedRuns) -> PrintedLine:
     told = [line for view in secure.views for line in view.rounds if line["survivors"]]
     shares = [line["noise_stddev"] * line["survivors"] / (2 * CLIP * Z) for line in told]
     shown = (
-        f"{min(shares):.6f} to {max(shares):.6f} of it in {len(shares)} rounds" if shares else "no round was released"
+        f"{min(shares):.6f} to {max(shares):.6f} of it, rounds: {len(shares)}" if shares else "no round was released"
     )
     holds = bool(shares) and max(abs(share - 1) for share in shares) < 1e-6
     return statement("noise of the released mean after calibration", "σ′ = 2·C·z/n′", shown, holds)
