@@ -108,7 +108,6 @@ def _seed(view: RunView) -> str:
 
 def _tiles(view: RunView) -> str:
     accuracy, loss = view.last("accuracy"), view.last("loss")
-    seconds = sum(line.get("seconds_total", 0.0) for line in view.rounds)
     tiles = [
         ("test accuracy", value("accuracy", f"{accuracy:.1%}".replace("%", " %"), accuracy))
         if accuracy is not None
@@ -118,7 +117,7 @@ def _tiles(view: RunView) -> str:
         (f"rounds of {view.recipe.run.rounds}", value("rounds", str(len(view.rounds)), len(view.rounds))),
         ("clients", f"{len(view.participations):,}") if len(view.participations) else None,
         ("budget ε", f"{view.recipe.budget.epsilon:g}") if view.recipe.budget.epsilon is not None else None,
-        ("seconds", f"{seconds:.1f}"),
+        ("seconds", f"{view.seconds:.1f}") if view.seconds is not None else None,
     ]
     inner = "".join(
         f'<div class="card tile"><b>{text}</b><span>{name}</span></div>' for name, text in filter(None, tiles)

@@ -101,6 +101,12 @@ class RunView:
             now = line.get("knobs", {}).get(knob)
         return rounds, values
 
+    @property
+    def seconds(self) -> float | None:
+        """How long the rounds took; None where nobody may know, as on a public page."""
+        known = [line["seconds_total"] for line in self.rounds if "seconds_total" in line]
+        return sum(known) if known else None
+
     def last(self, field: str) -> float | None:
         """Returns the last value of a metric that was measured."""
         return next((line[field] for line in reversed(self.rounds) if line.get(field) is not None), None)
