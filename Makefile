@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo federation test faults mutants checker lint bench bench-ledger bench-secagg clean
+.PHONY: setup demo docs federation test faults mutants checker lint bench bench-ledger bench-secagg clean
 
 setup: $(VENV)/.installed
 
@@ -27,6 +27,14 @@ lint: setup
 test: setup lint
 	$(BIN)/pytest -n 2
 
+# the site is built offline and strict: a page that is missing, or a link that leads nowhere, fails
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
 faults: setup
 	$(BIN)/pytest -m faults tests/federation
 
@@ -46,4 +54,4 @@ bench-secagg: setup
 	$(BIN)/python benchmarks/secagg.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf site $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -135,5 +135,10 @@ def test_the_defaults_are_the_same_on_every_way_in():
     )
     assert Recipe.from_dict({"budget": {"epsilon": 2}}) == Recipe.load(None, ["budget.epsilon=2"])
     assert Recipe.from_dict({"server": {"path": 3.0}}).server.learning_rate is None
+    for tree in ({}, {"mechanism": {"name": "dropout_robust"}}, {"mechanism": {}}):
+        assert Recipe.begin(tree) == embedded
+    assert Recipe.begin(settings=["mechanism.clip_norm=2"]) == Recipe.load(None, ["mechanism.clip_norm=2"])
+    own = Recipe.from_dict({"mechanism": {"name": "dp_sgd"}})
+    assert Recipe.begin({"mechanism": {"name": "dp_sgd"}}) == Recipe.begin(settings=["mechanism.name=dp_sgd"]) == own
     # whoever names a mechanism gets that one's own
     assert Recipe.from_dict({"mechanism": {"name": "dp_fedavg"}}).server.learning_rate is None

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sordino.mechanisms import MECHANISMS
     from sordino.mechanisms.facts import PublicFacts
     from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
+    from sordino.models.lora import lora
     from sordino.recipe import Recipe
     from sordino.runs.outcome import Outcome
     from sordino.runs.run import run
@@ -64,6 +65,7 @@ _HOMES = {
     "sordino.mechanisms": ("MECHANISMS",),
     "sordino.mechanisms.facts": ("PublicFacts",),
     "sordino.mechanisms.spec": ("AuditCase", "MechanismSpec", "Options"),
+    "sordino.models.lora": ("lora",),
     "sordino.recipe": ("Recipe",),
     "sordino.runs.outcome": ("Outcome",),
     "sordino.runs.run": ("run",),
@@ -94,6 +96,7 @@ __all__ = [
     "SordinoError",
     "__version__",
     "epsilon",
+    "lora",
     "register",
     "register_event",
     "run",

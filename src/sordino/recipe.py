@@ -288,7 +288,9 @@ class BudgetSection(Section):
     clients: dict[str, Annotated[float, Field(gt=0)]] = Field(
         {}, description="stricter ε of single clients, by name (a table: alice = 0.5), or by number without names"
     )
-    accountant: Literal["pld", "rdp", "exact"] = Field("pld", description="who does the sums")
+    accountant: Literal["pld", "rdp", "exact"] = Field(
+        "pld", description="how costs of releases are composed: numerically tight, by Rényi orders, or in closed form"
+    )
     participations: int | None = Field(
         None, ge=1, description="rounds that the noise is calibrated for, per client (default: from the selection)"
     )
@@ -316,6 +318,9 @@ class RunSection(Section):
     seed: int = Field(0, ge=0, lt=2**63, description="seed of everything that is random in the simulation")
     entropy: bool = Field(
         False, description="draw from the operating system instead of the seed: not repeatable, as in a deployment"
+    )
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field(
+        "auto", description="where gradients are computed; records, weights and noise stay in ordinary memory"
     )
     notes: bool = Field(False, description="record private numbers of the simulation too (notes.npz), for plots")
 
@@ -375,7 +380,10 @@ class Recipe(Section):
     @classmethod
     def _usual(cls, value: Any) -> Any:
         """Begins from the embedded recipe where no mechanism is named: the same defaults on every way in."""
-        if not isinstance(value, Mapping) or "mechanism" in value:
+        if not isinstance(value, Mapping):
+            return value
+        mine = value.get("mechanism", {})
+        if not isinstance(mine, Mapping) or "name" in mine:
             return value
         whole = dict(value)
         for section, usual in _parse(_DEFAULT).items():
@@ -396,6 +404,24 @@ class Recipe(Section):
         for setting in settings:
             put(tree, setting)
         return cls.from_dict(tree)
+
+    @classmethod
+    def begin(cls, tree: Mapping[str, Any] | None = None, settings: Sequence[str] = ()) -> Recipe:
+        """Returns a recipe from single sections and settings alone: `sordino run --set …`, `sordino.run(budget=…)`.
+
+        Without another mechanism it is the embedded recipe with these changed; another mechanism brings its own
+        defaults.
+
+        Raises:
+            RecipeError: one sentence that names the field and the remedy.
+        """
+        whole = {name: dict(part) if isinstance(part, Mapping) else part for name, part in (tree or {}).items()}
+        for setting in settings:
+            put(whole, setting)
+        mine = whole.get("mechanism")
+        if isinstance(mine, dict) and mine.get("name") == DEFAULT_MECHANISM:
+            mine.pop("name")
+        return cls.from_dict(whole)
 
     @classmethod
     def from_dict(cls, tree: Mapping[str, Any]) -> Recipe:

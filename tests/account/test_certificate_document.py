@@ -24,7 +24,7 @@ from sordino.account.certificate.view import View
 from sordino.account.ledger.budget import Budget
 from sordino.account.ledger.keys import LedgerKey
 from sordino.account.ledger.ledger import Ledger
-from sordino.cli.app import _register, app
+from sordino.cli.app import app, register
 from sordino.errors import LedgerError, LedgerTampered
 from sordino.events import (
     Charge,
@@ -311,7 +311,7 @@ class TestCheck:
 
     def test_the_command(self, ledger, tmp_path):
         if not app.registered_commands:
-            _register()
+            register()
         path = saved(made(ledger), tmp_path)
         call = CliRunner().invoke
         assert "Privacy certificate of clinics" in call(app, ["certificate", str(path)]).stdout

@@ -22,7 +22,7 @@ from sordino.audit.network import Network
 from sordino.audit.people import only, with_guests, with_records
 from sordino.audit.picture import psnr, ssim
 from sordino.audit.replay import replay
-from sordino.cli.app import _register, app
+from sordino.cli.app import app, register
 from sordino.errors import RecipeError, SordinoError
 from sordino.mechanisms.spec import AuditCase
 from sordino.recipe import Recipe
@@ -164,7 +164,7 @@ def test_a_run_is_audited_in_its_folder(tmp_path: Path) -> None:
 
 def invoke(*arguments: str) -> Result:
     if not app.registered_commands:
-        _register()
+        register()
     return CliRunner().invoke(app, ["audit", *arguments])
 
 

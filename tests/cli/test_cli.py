@@ -2,30 +2,20 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 
 from sordino._version import __version__
 
 
-def sordino(*arguments, cwd, code=0):
-    done = subprocess.run(
-        [sys.executable, "-m", "sordino", *arguments], cwd=cwd, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == code, done.stderr
-    return done
-
-
-def test_json_is_one_object_and_nothing_else(tmp_path):
-    done = sordino("run", "--json", "--set", "run.rounds=2", "--out", "run", cwd=tmp_path)
+def test_json_is_one_object_and_nothing_else(command, tmp_path):
+    done = command("run", "--json", "--set", "run.rounds=2", "--out", "run", cwd=tmp_path)
     told = json.loads(done.stdout)
     assert set(told) >= {"run", "rounds", "stopped", "test", "seconds", "certificate", "simulation"}
     assert told["rounds"] == 2
     assert told["stopped"] == "rounds"
     assert told["simulation"] is True
-    assert set(told["test"]) == {"accuracy", "loss"}
+    assert set(told["test"]) >= {"accuracy", "loss"}
     for entry in told["certificate"]:
         wanted = {"unit", "observer", "adjacency", "epsilon", "delta", "status", "claimed_epsilon", "reason"}
         assert wanted <= set(entry)
@@ -48,8 +38,8 @@ def test_json_is_one_object_and_nothing_else(tmp_path):
         (["nowhere.toml"], "nowhere.toml"),
     ],
 )
-def test_bad_input_is_one_sentence_exit_2_and_nothing_written(arguments, says, tmp_path):
-    done = sordino("run", *arguments, cwd=tmp_path, code=2)
+def test_bad_input_is_one_sentence_exit_2_and_nothing_written(command, arguments, says, tmp_path):
+    done = command("run", *arguments, cwd=tmp_path, code=2)
     assert says in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
@@ -57,9 +47,9 @@ def test_bad_input_is_one_sentence_exit_2_and_nothing_written(arguments, says, t
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nan_in_a_users_file_is_named(tmp_path):
+def test_nan_in_a_users_file_is_named(command, tmp_path):
     (tmp_path / "own.csv").write_text("a,b,label\n1,2,0\nnan,1,1\n3,4,1\n")
-    done = sordino("run", "--set", "data.name=csv", "--set", "data.file=own.csv", cwd=tmp_path, code=2)
+    done = command("run", "--set", "data.name=csv", "--set", "data.file=own.csv", cwd=tmp_path, code=2)
     assert "own.csv" in done.stderr
     assert "Traceback" not in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["own.csv"]
@@ -69,20 +59,20 @@ def test_nan_in_a_users_file_is_named(tmp_path):
     ("arguments", "says"),
     [(["mechanisms"], "dp_sgd"), (["data"], "digits"), (["recipe", "--explain"], "budget.epsilon")],
 )
-def test_lists(arguments, says, tmp_path):
-    assert says in sordino(*arguments, cwd=tmp_path).stdout
+def test_lists(command, arguments, says, tmp_path):
+    assert says in command(*arguments, cwd=tmp_path).stdout
 
 
-def test_names_are_whole_on_a_narrow_terminal(tmp_path, monkeypatch):
+def test_names_are_whole_on_a_narrow_terminal(command, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    listed = sordino("mechanisms", cwd=tmp_path).stdout
+    listed = command("mechanisms", cwd=tmp_path).stdout
     for word in (r"dp_fedavg_adaptive +certified", r"component_adaptive +certified", "claimed-only"):
         assert re.search(word, listed)
     assert "…" not in listed
 
 
 @pytest.mark.parametrize(
-    ("command", "says"),
+    ("name", "says"),
     [
         ("run", "RECIPE is a TOML file"),
         ("recipe", "PATH is a TOML file"),
@@ -92,29 +82,29 @@ def test_names_are_whole_on_a_narrow_terminal(tmp_path, monkeypatch):
         ("reproduce", "IDS are those of --list"),
     ],
 )
-def test_help_says_what_is_named_after_the_command(command, says, tmp_path):
-    assert says in sordino(command, "--help", cwd=tmp_path).stdout
+def test_help_says_what_is_named_after_the_command(name, says, command, tmp_path):
+    assert says in command(name, "--help", cwd=tmp_path).stdout
 
 
-def test_lists_as_json(tmp_path):
-    rows = json.loads(sordino("mechanisms", "--json", cwd=tmp_path).stdout)
+def test_lists_as_json(command, tmp_path):
+    rows = json.loads(command("mechanisms", "--json", cwd=tmp_path).stdout)
     assert {row["mode"] for row in rows} == {"certified", "faithful"}
-    assert json.loads(sordino("data", "--json", cwd=tmp_path).stdout)
+    assert json.loads(command("data", "--json", cwd=tmp_path).stdout)
 
 
-def test_the_version_and_completion_are_where_people_look(tmp_path):
-    assert sordino("--version", cwd=tmp_path).stdout == f"sordino {__version__}\n"
-    told = sordino("--help", cwd=tmp_path).stdout
+def test_the_version_and_completion_are_where_people_look(command, tmp_path):
+    assert command("--version", cwd=tmp_path).stdout == f"sordino {__version__}\n"
+    told = command("--help", cwd=tmp_path).stdout
     assert "--install-completion" in told and "--version" in told
     assert "Train models on data that stays with its owners" in told
 
 
-def test_settings_are_explained_by_section_and_mechanism_with_their_choices(tmp_path):
-    told = sordino("recipe", "--explain", "select", cwd=tmp_path).stdout
+def test_settings_are_explained_by_section_and_mechanism_with_their_choices(command, tmp_path):
+    told = command("recipe", "--explain", "select", cwd=tmp_path).stdout
     assert "select.kind" in told and "everyone | poisson | fixed" in " ".join(told.split())
     assert "budget." not in told and "mechanism." not in told
-    told = sordino("recipe", "--explain", "dp_sgd", cwd=tmp_path).stdout
+    told = command("recipe", "--explain", "dp_sgd", cwd=tmp_path).stdout
     assert "mechanism.sampling_rate" in told and "distributed | central" in " ".join(told.split())
     assert "select." not in told
-    refused = sordino("recipe", "--explain", "dp_sdg", cwd=tmp_path, code=2).stderr
+    refused = command("recipe", "--explain", "dp_sdg", cwd=tmp_path, code=2).stderr
     assert "dp_sdg" in refused and "dp_sgd" in refused

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sordino.cli import progress
+from sordino.runs import progress
 
 
 @pytest.mark.parametrize(("quiet", "told"), [(False, "rounds 2 of 1,000\nlosses 5 of 1,000\n"), (True, "")])

@@ -75,10 +75,10 @@ def test_writers_hold_what_they_wrote(name: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["heart-disease", "adult", "wisdm", "mnist", "fashion-mnist"])
 def test_public_scales_leave_something_to_learn(name: str, folder: Path) -> None:
-    """A plain classifier of scikit-learn learns from our encoding about what is usual for the set."""
+    """A plain classifier learns from our encoding about what is usual for the set (wisdm: on people it never saw)."""
     from sklearn.linear_model import LogisticRegression
 
-    usual = {"heart-disease": 0.75, "adult": 0.82, "wisdm": 0.75, "mnist": 0.85, "fashion-mnist": 0.77}[name]
+    usual = {"heart-disease": 0.75, "adult": 0.82, "wisdm": 0.68, "mnist": 0.85, "fashion-mnist": 0.77}[name]
     records = load(name, folder)
     train, test = (NORMALISE["auto"](x).flatten(1).numpy() for x in (records.train_x[:5000], records.test_x))
     model = LogisticRegression(max_iter=100, tol=1e-2).fit(train, records.train_y[:5000].numpy())

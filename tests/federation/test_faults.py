@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from federation.disks import fill, small_disk
 from federation.village import Village, simulated, village
 from sordino.account.certificate.document import CertificateDocument
 from sordino.account.ledger.ledger import Ledger
@@ -205,21 +205,28 @@ def test_a_member_that_is_enrolled_during_a_run_takes_part(tmp_path: Path) -> No
     assert charged(new) == 2
 
 
-def test_a_full_disk_on_a_node_is_a_sentence_and_costs_the_others_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = village(tmp_path, *simulated(*SMALL, "mechanism.name=fed_ldp", "run.rounds=1"))
-    claim = NodeMemory.claim
+@pytest.mark.parametrize("name", ("fed_ldp", "dropout_robust"))
+def test_a_full_disk_on_a_node_is_a_sentence_and_costs_nothing(name: str, tmp_path: Path) -> None:
+    here = village(tmp_path, *simulated(*SMALL, f"mechanism.name={name}"))
+    with small_disk(here.nodes[5].state_dir) as disk:
+        fillers: list[Path] = []
 
-    def full(memory: NodeMemory, *asked: object) -> None:
-        if "node-5" in str(memory.folder):
-            raise OSError(errno.ENOSPC, "No space left on device")
-        claim(memory, *asked)  # type: ignore[arg-type]
+        def fates(node: int, kind: str) -> Fate:
+            if kind in ("query.contribute", "query.advertise") and not fillers:
+                fillers.append(fill(disk))
+            elif fillers and status(here).round == 2:
+                fillers[0].unlink(missing_ok=True)  # somebody makes room before the second round
+            return "answer"
 
-    monkeypatch.setattr(NodeMemory, "claim", full)
-    here.deployment().play()
-    assert "No space left on device" in status(here).node(5).note
-    assert RunFolder(here.folder.run_dir).metrics()[0]["survivors"] == 6
+        here.fates = fates
+        here.deployment().play()
+        told = status(here)
+        why = next(event for event in told.events if event.startswith("node-5"))
+        assert "No space left on device" in why or "nothing was released, check the disk" in why
+        first, second = RunFolder(here.folder.run_dir).metrics()
+        assert first["survivors"] == 6
+        assert second["survivors"] == 7
+        assert [charged(node) for node in here.nodes] == [2, 2, 2, 2, 2, 1, 2]
 
 
 def test_a_run_without_enough_nodes_says_so_and_can_be_resumed(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ VARIANTS = (
 def test_a_mechanism_gives_over_flower_what_it_gives_in_a_simulation(variant: str, tmp_path: Path) -> None:
     name, *settings = variant.split()
     recipe, data = simulated(*SMALL, f"mechanism.name={name}", *settings)
-    outcome = run(recipe, federation=data, out=tmp_path / "simulation")
+    outcome = run(recipe, federation=data, out=tmp_path / "simulation", idle_settings="warn")
     made = village(tmp_path, recipe, data)
     made.randomness = Streams(RunFolder(tmp_path / "simulation").facts()["stream"])
     last = made.deployment().play()

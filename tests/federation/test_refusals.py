@@ -217,7 +217,7 @@ class TestSecureSum:
     def test_a_roster_with_unknown_keys_is_refused(self, asked: Operator) -> None:
         """The server invents keys for the other members, so that it alone could unmask: the registry says otherwise."""
         context = composed(asked.plan)
-        terms = sum_terms_of(context, asked.plan, asked.terms, 0)
+        terms = sum_terms_of(context, asked.plan, asked.terms, 0, ASKED)
         asked = replace(asked, terms=bare(asked.terms))
         first = asked.ask("advertise")
         inventions = {member: Identity() for member in range(6) if member != ASKED}

@@ -12,7 +12,7 @@ from sordino.recipe import Recipe
 from sordino.runs.folder import RunFolder
 from sordino.runs.setup import assemble
 
-SETTINGS = ("partition.clients=20", "run.rounds=2", "train.steps=1", "budget.epsilon=none", "aggregate.kind=secure")
+SETTINGS = ("partition.clients=20", "run.rounds=2", "budget.epsilon=none", "aggregate.kind=secure")
 
 
 def composed(name, noise):

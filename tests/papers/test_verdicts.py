@@ -79,7 +79,7 @@ def test_a_lossless_noise_is_no_more_costly_than_the_printed_one() -> None:
 
 @pytest.mark.parametrize(("divided", "status"), [(0.6, "differs"), (0.8, "equal")])
 def test_the_mechanism_is_best_if_one_reading_of_it_is(divided: float, status: str) -> None:
-    assert ahead(0.3, 0.1, divided, 0.7).status == status
+    assert ahead(0.3, {"as printed": 0.1, "over the batch": divided, "GeoDP": 0.7, "DP-dyns": 0.2}).status == status
 
 
 @pytest.mark.parametrize(

@@ -164,3 +164,10 @@ def test_the_command_writes_beside_the_run(central: Path, tmp_path: Path) -> Non
     result = CliRunner().invoke(app, [str(central), "--out", str(target), "--no-images"])
     assert result.exit_code == 0, result.output
     assert target.exists() and not (tmp_path / "seen-plots").exists()
+
+
+def test_a_public_page_says_nothing_of_seconds(central: Path) -> None:
+    public, private = read(central, public=True), read(central)
+    assert public.seconds is None and private.seconds is not None and private.seconds > 0
+    assert "<span>seconds</span>" not in page.page(public, [])
+    assert "<span>seconds</span>" in page.page(private, [])

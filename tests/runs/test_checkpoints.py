@@ -1,7 +1,7 @@
 """Rounds after the last checkpoint are played again to the bit, and cost nothing twice."""
 
-import multiprocessing
-import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -18,19 +18,23 @@ def _nothing_is_saved_between(monkeypatch):
     monkeypatch.setattr("sordino.runs.run._SAVED", 1e9)
 
 
+KILLED = """
+import os, sys
+import sordino.runs.run
+from sordino.recipe import Recipe
+
+sordino.runs.run._SAVED = 1e9
+stop = lambda metrics: metrics["round"] == int(sys.argv[3]) and os._exit(9)
+sordino.run(Recipe.load(sys.argv[1]), out=sys.argv[2], watcher=stop)
+"""
+
+
 def killed_in(path, round_, **sections):
-    """A run whose process is gone, as by `kill -9`, after this round."""
-
-    def stop(metrics):
-        if metrics["round"] == round_:
-            os._exit(9)
-
-    child = multiprocessing.get_context("fork").Process(
-        target=lambda: sordino.run(recipe(**sections), out=path, watcher=stop)
-    )
-    child.start()
-    child.join()
-    assert child.exitcode == 9
+    """A run whose process is gone, as by `kill -9`, after this round; nothing was saved before."""
+    file = path.with_suffix(".toml")
+    file.write_text(recipe(**sections).to_toml())
+    child = subprocess.run([sys.executable, "-W", "ignore", "-c", KILLED, file, path, str(round_)], check=False)
+    assert child.returncode == 9
     return RunFolder(path)
 
 

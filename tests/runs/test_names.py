@@ -1,6 +1,7 @@
 """Clients by name: budgets, ledgers, second studies with other members, and a plan with what is left."""
 
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -98,3 +99,22 @@ def test_planned_as_if_nothing_were_spent_it_stops_half_way(tmp_path):
         warnings.simplefilter("ignore", SordinoWarning)
         two = sordino.run(recipe, federation=people(*names), out=tmp_path / "2")
     assert two.stopped == "budget" and two.rounds < 6
+
+
+def test_the_private_page_calls_clients_by_name_and_the_public_one_does_not(tmp_path):
+    from sordino.report.page import page
+    from sordino.report.plots.people import label_map
+    from sordino.report.reading import read
+
+    clinic = ("anna", "bert", "carl", "dora", "emil", "fred")
+    outcome, _ = study(
+        tmp_path / "run", None, *clinic, budget={"epsilon": 40, "clients": dict.fromkeys(clinic[1:], 1.0)}
+    )
+    here = people(*clinic)
+    private = replace(read(outcome.folder), given=here)
+    assert set(private.client_names.values()) == set(clinic)
+    (chart,) = label_map(private)
+    assert set(chart.series[0].y) == set(clinic)
+    assert "<dt>client that paid most</dt><dd>anna, took part 3 times</dd>" in page(private, [])
+    public = page(read(outcome.folder, True), [])
+    assert not any(f">{name}" in public or f"{name}," in public for name in clinic)

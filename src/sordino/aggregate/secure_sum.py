@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -66,6 +66,15 @@ class SecureSum:
     def shards(self) -> int:
         """Into how many sums a cohort is dealt out."""
         return 1
+
+    def parts(self, terms: Terms) -> list[tuple[Terms, SecureSum]]:
+        """Returns the sums that a cohort is dealt out to, each with terms of its own: here one, of everybody."""
+        return [(terms, self)]
+
+    def joined(self, sums: Sequence[tuple[Terms, SecureSum, Summed]]) -> Summed:
+        """Returns what the sums of `parts` that could be opened give together."""
+        ((_, _, only),) = sums
+        return only
 
     def start(self, terms: Terms, sensitivity: Sensitivity | None) -> SecureTotal:
         return SecureTotal(terms, self.modulus_bits(terms), sensitivity)

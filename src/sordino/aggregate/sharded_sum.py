@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
@@ -60,6 +60,15 @@ class ShardedSum(SecureSum):
         """What a certificate has to say of such sums."""
         return (SHARDS_ARE_RELEASES,)
 
+    def parts(self, terms: Terms) -> list[tuple[Terms, SecureSum]]:
+        """Returns the sum of each shard that is large enough."""
+        return [(shard.terms, self._part(shard)) for shard in self.sharding.shards(terms) if shard.summed]
+
+    def joined(self, sums: Sequence[tuple[Terms, SecureSum, Summed]]) -> Summed:
+        """Returns the shards' sums, combined by the rule; too few abort the round."""
+        honest = [_honest(part.corrupt, terms, one) for terms, part, one in sums]
+        return self._combined([one for _, _, one in sums], honest)
+
     def start(self, terms: Terms, sensitivity: Sensitivity | None) -> ShardTotals:  # type: ignore[override]
         shards = tuple(shard for shard in self.sharding.shards(terms) if shard.summed)
         totals = tuple(self._part(shard).start(shard.terms, sensitivity) for shard in shards)
@@ -95,12 +104,11 @@ class ShardedSum(SecureSum):
                 one = self._part(shard).finish(total, gone)
             except ProtocolError:
                 continue  # that shard is not opened; the others are
-            bad = round(shard.corrupt * len(shard.terms.cohort))
             summed.append(one)
-            honest.append(one.squared_multiplier * (len(one.survivors) - bad) / len(one.survivors))
-        return self._combined(partial, summed, honest)
+            honest.append(_honest(shard.corrupt, shard.terms, one))
+        return self._combined(summed, honest)
 
-    def _combined(self, partial: ShardTotals, summed: list[Summed], honest: list[float]) -> Summed:
+    def _combined(self, summed: list[Summed], honest: list[float]) -> Summed:
         if len(summed) < max(3, 2 * self.trim + 1 if self.rule == "trimmed_mean" else 3):
             raise TooFewClients(
                 f"{len(summed)} of {self.shards} shards could be summed: nothing is released; ask more clients, or set "
@@ -116,7 +124,7 @@ class ShardedSum(SecureSum):
             self.denominator,
             noise * self.shards**2,
             min(one.least_squared_multiplier for one in summed),
-            partial.sensitivity,
+            summed[0].sensitivity,
             {HONEST: torch.tensor(honest, dtype=torch.float64)},
         )
 
@@ -128,6 +136,12 @@ class ShardedSum(SecureSum):
         bits = self.shard_bits
         own = self.modulus_bits if bits is None else (lambda terms: bits(terms, shard.corrupt))
         return replace(self._whole, corrupt=shard.corrupt, modulus_bits=own)
+
+
+def _honest(corrupt: float, terms: Terms, summed: Summed) -> float:
+    """Returns the noise of a shard's sum that does not come from colluders, if all of them sit in it."""
+    bad = round(corrupt * len(terms.cohort))
+    return summed.squared_multiplier * (len(summed.survivors) - bad) / len(summed.survivors)
 
 
 def _within(shard: CohortShard, clients: IntArray) -> IntArray:

@@ -86,7 +86,9 @@ def small_run(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SordinoWarning)  # that earlier runs spent on a ledger is the game
-        return run(recipe, model=small_model(), federation=federation, out=out, resume=resume, watcher=watcher)
+        return run(
+            recipe, model=small_model(), federation=federation, out=out, resume=resume, watcher=watcher, progress=False
+        )
 
 
 def document_of(folder: Path) -> CertificateDocument:

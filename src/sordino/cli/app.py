@@ -60,7 +60,8 @@ def _options(
     """Train models on data that stays with its owners, and tell the truth about what that gives away."""
 
 
-def _register() -> None:
+def register() -> None:
+    """Adds every command to the app."""
     for name in _GROUPS:
         app.add_typer(getattr(import_module(f"sordino.cli.{name}"), name), name=name)
     for name in _COMMANDS:
@@ -73,7 +74,7 @@ def main() -> None:
 
     Being asked to end (`kill`) is the same as Ctrl-C, so that nobody leaves processes behind.
     """
-    _register()
+    register()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app()

@@ -202,7 +202,7 @@ def _run(path: Path, effort: Effort, seed: int, js: bool, model: str | None, dat
     from sordino.cli.progress import Bar
     from sordino.runs.folder import RunFolder
 
-    given = own_model(model), data_again(data, RunFolder(path).recipe())
+    given = own_model(model), None if data is None else data_again(data, RunFolder(path).recipe())
     with Bar(js) as progress:
         found = audit_run(path, effort, seed, progress.show, *given).to_json()
     if js:

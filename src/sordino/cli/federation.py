@@ -116,6 +116,7 @@ def run(
     stage_seconds: Annotated[float, typer.Option(min=1, help="how long to wait for an answer without training")] = 60,
     train_seconds: Annotated[float, typer.Option(min=1, help="how long to wait for an answer with training")] = 600,
     gather_seconds: Annotated[float, typer.Option(min=1, help="how long to wait for enough nodes")] = 300,
+    least: Annotated[int, typer.Option(min=0, help="members that must be there before a round; 0: over half")] = 0,
     as_json: _AsJson = False,
 ) -> None:
     """Start a run, or go on with the one in the folder; ends with a model, a certificate and a report."""
@@ -127,6 +128,7 @@ def run(
     own = FederationFolder(folder)
     own.put_recipe(recipe)
     config = {"stage-seconds": stage_seconds, "train-seconds": train_seconds, "gather-seconds": gather_seconds}
+    config["least-nodes"] = least
     console = Console(stderr=True, soft_wrap=True)
     with going_on(f"`sordino federation run --folder {folder}`"), StatusView(console, quiet=as_json) as view:
         status = Operation(own, config, view.show, view.say, host).play()

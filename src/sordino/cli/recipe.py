@@ -56,16 +56,28 @@ def _rows(table: Table, section: str, model: Any, title: str | None = None) -> N
     table.add_row(f"[bold]\\[{section}][/]", "", title or f"[dim]{(model.__doc__ or '').splitlines()[0]}[/]")
     for name, about in model.model_fields.items():
         default = about.get_default(call_default_factory=True)
-        table.add_row(f"{section}.{name}", "–" if default is None else str(default), _meaning(about))
+        table.add_row(f"{section}.{name}", _default(section, model, name, default), _meaning(about))
     table.add_row()
+
+
+def _default(section: str, model: Any, name: str, default: Any) -> str:
+    """Returns a default, and what the embedded recipe has in its place (which begins where no mechanism is named)."""
+    from sordino.recipe import Recipe
+
+    shown = "–" if default is None else str(default)
+    embedded = getattr(Recipe(), section)
+    if not isinstance(embedded, model) or getattr(embedded, name) == default:
+        return shown
+    return f"{shown} (embedded recipe: {getattr(embedded, name)})"
 
 
 def _meaning(about: Any) -> str:
     """Returns what a setting means, with what can be chosen."""
-    choices = [value for kind in (about.annotation, *get_args(about.annotation)) for value in _choices(kind)]
-    told = about.description or ""
-    return f"{told} [dim]({' | '.join(choices)})[/]" if len(choices) > 1 else told
+    told, known = about.description or "", choices(about)
+    return f"{told} [dim]({' | '.join(known)})[/]" if len(known) > 1 else told
 
 
-def _choices(kind: Any) -> list[str]:
-    return [str(value) for value in get_args(kind)] if get_origin(kind) is Literal else []
+def choices(about: Any) -> list[str]:
+    """Returns what a setting can be chosen from; nothing where it is a number or a name."""
+    kinds = (about.annotation, *get_args(about.annotation))
+    return [str(value) for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)]

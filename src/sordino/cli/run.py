@@ -55,14 +55,12 @@ def run(
         raise RecipeError("--resume needs --out: name the folder of the run to go on with")
     if resume and recipe is None and not settings and out is not None and RunFolder(out).begun:
         recipe = RunFolder(out).recipe_file
-    chosen = Recipe.load(recipe, settings)
+    chosen = Recipe.begin(settings=settings) if recipe is None else Recipe.load(recipe, settings)
     folder = out or fresh_folder(chosen)
     again = going_on(f"`sordino run --out {folder} --resume`", once=RunFolder(folder).private / "run.json")
     with again, _warnings_in_words(), RoundProgress(chosen, quiet=as_json) as progress:
         given = data_again(data, chosen) if resume else own_data(data)
-        outcome = train(
-            chosen, model=own_model(model), federation=given, out=folder, resume=resume, watcher=progress.played
-        )
+        outcome = train(chosen, model=own_model(model), federation=given, out=folder, resume=resume, progress=progress)
     if as_json:
         print(strict_json.dumps(outcome.to_json()))
     else:
@@ -106,7 +104,8 @@ def _summary(outcome: Outcome) -> None:
         console.print(table)
     console.print(f"{steps_in_words(outcome.context)}\n")
     console.print(certificate(outcome.document))
-    console.print(f"\nrun folder: {outcome.folder} (public/ may be shown to anybody, private/ to nobody)")
+    console.print(f"\n{outcome.engine}", highlight=False, markup=False)
+    console.print(f"run folder: {outcome.folder} (public/ may be shown to anybody, private/ to nobody)")
 
 
 def _confusion(scores: Scores | None) -> Table | None:

@@ -105,7 +105,7 @@ def play(recipe: Recipe, folder: Path) -> str | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SordinoWarning)  # many trials: what came of them stands in the table
         try:
-            run(recipe, out=folder, resume=RunFolder(folder).begun, idle_settings="warn")
+            run(recipe, out=folder, resume=RunFolder(folder).begun, progress=False, idle_settings="warn")
         except SordinoError as error:
             return str(error)
     return None

@@ -43,7 +43,7 @@ def labels(y: Tensor | ArrayLike) -> Tensor:
     """Returns integer labels as int64 and regression targets as float32."""
     if not isinstance(y, Tensor) and np.asarray(y).dtype.kind not in "iufb":
         raise DataError("labels must be numbers: give each class a number 0, 1, … first.")
-    tensor = y if isinstance(y, Tensor) else torch.as_tensor(np.asarray(y))
+    tensor = (y if isinstance(y, Tensor) else torch.as_tensor(np.asarray(y))).cpu()
     return tensor.to(torch.float32 if tensor.is_floating_point() else torch.int64)
 
 

@@ -116,6 +116,7 @@ class PrivateEstimator(BaseEstimator):
                 model=own,
                 federation=federation,
                 out=Path(folder) / "run",
+                progress=False,
             )
         self.model_ = outcome.model
         self.certificate_ = outcome.certificate

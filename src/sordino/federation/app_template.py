@@ -35,7 +35,7 @@ def write_app(folder: Path, federation: str) -> None:
                 "app": {
                     "publisher": "sordino",
                     "components": {"serverapp": SERVER_APP, "clientapp": CLIENT_APP},
-                    "config": {f"{name}-seconds": seconds for name, seconds in DEADLINES.items()},
+                    "config": {f"{name}-seconds": seconds for name, seconds in DEADLINES.items()} | {"least-nodes": 0},
                 }
             },
         },

@@ -16,8 +16,8 @@ from sordino.aggregate.secure.server import SumServer
 from sordino.errors import ProtocolError
 from sordino.federation.memory import bare
 from sordino.federation.messages import Parcel, Stage
-from sordino.federation.network import NodeNetwork
-from sordino.federation.plan import secure, sum_terms_of
+from sordino.federation.network import Answers, NodeNetwork
+from sordino.federation.plan import PartSum, secure, sums_of
 from sordino.messages import from_bytes, to_bytes
 from sordino.runs.context import RunContext
 from sordino.server.side import Asked
@@ -54,7 +54,7 @@ def collect(network: NodeNetwork, context: RunContext, asked: Asked, attempt: in
         partial = context.mechanism.aggregator.start(terms, context.mechanism.bounder.sensitivity(terms.knobs))
         return Collected(context.mechanism.aggregator.finish(partial, Vanished()), terms.cohort)
     if context.mechanism.trust == "distributed":
-        return _SecureRound(network, context, asked, attempt).play()
+        return _secure(network, context, asked, attempt)
     return _plain(network, context, asked, attempt)
 
 
@@ -93,51 +93,72 @@ def _checked(message: Shielded, member: int, asked: Asked) -> Shielded:
     return message
 
 
-class _SecureRound:
-    """One secure sum over the network, stage by stage; late and lost nodes are dropouts of the stage."""
+def _secure(network: NodeNetwork, context: RunContext, asked: Asked, attempt: int) -> Collected:
+    """Plays the secure sums of a round (one, or one a shard) stage by stage, side by side."""
+    sums = [_OneSum(network, context, asked, one) for one in sums_of(context, network.plan, asked.terms, attempt)]
+    for stage in _SUM_STAGES:
+        going = [one for one in sums if one.failed is None]
+        requests = {member: parts for one in going for member, parts in one.requests(stage).items()}
+        if requests:
+            answers = network.ask(stage, asked.terms.round_, attempt, requests)
+            for one in going:
+                one.hear(stage, answers)
+    opened = [(one.terms, one.part, one.summed) for one in sums if one.summed is not None]
+    senders = np.sort(np.concatenate([np.empty(0, np.int64), *(one.senders for one in sums)]))
+    failed = [one.failed for one in sums if one.failed is not None]
+    if not len(senders):
+        raise NothingLeft(str(failed[0]) if failed else "no shard of this cohort is large enough to be summed")
+    if not opened:
+        raise failed[0]
+    return Collected(secure(context).joined(opened), senders)
 
-    def __init__(self, network: NodeNetwork, context: RunContext, asked: Asked, attempt: int) -> None:
-        self._network, self._context, self._asked, self._attempt = network, context, asked, attempt
-        self._terms = sum_terms_of(context, network.plan, asked.terms, attempt)
-        self._server = SumServer(self._terms, network.registry.public_keys)
+
+class _OneSum:
+    """One secure sum over the network; late and lost nodes are dropouts of the stage."""
+
+    def __init__(self, network: NodeNetwork, context: RunContext, asked: Asked, one: PartSum) -> None:
+        self.terms, self.part, self._agreed = one.terms, one.part, one.agreed
+        self._network, self._context, self._asked = network, context, asked
+        self._server = SumServer(one.agreed, network.registry.public_keys)
         self._stated: dict[Stage, dict[int, float]] = {"mask": {}, "unmask": {}}
-        self._senders = np.empty(0, np.int64)
+        self._whole = {"terms": to_bytes(asked.terms)}
+        announced = {"terms": to_bytes(bare(asked.terms))}
+        self._heard: dict[int, Mapping[str, bytes]] = dict.fromkeys(one.terms.cohort.tolist(), announced)
+        self.senders = np.empty(0, np.int64)
+        """Whose messages may have left them."""
+        self.summed: Summed | None = None
+        self.failed: ProtocolError | None = None
 
-    def play(self) -> Collected:
-        """Plays all stages, and opens the sum."""
-        terms = self._asked.terms
-        announced, whole = {"terms": to_bytes(bare(terms))}, {"terms": to_bytes(terms)}
-        heard: dict[int, Mapping[str, bytes]] = dict.fromkeys(terms.cohort.tolist(), announced)
-        for stage in _SUM_STAGES:
-            if stage == "mask":
-                self._senders = np.array(sorted(heard), np.int64)
-            try:
-                self._stage(stage, heard)
-                if stage == "unmask":
-                    return self._opened()
-                extra = whole if stage == "share" else {}
-                heard = {member: {"sum": told, **extra} for member, told in self._server.close().items()}
-            except ProtocolError as error:
-                self._note_blamed()
-                if not len(self._senders):
-                    raise NothingLeft(str(error)) from None
-                raise
-        raise AssertionError("a secure sum ends with its last stage")
+    def requests(self, stage: Stage) -> dict[int, Mapping[str, bytes]]:
+        """Returns what its members are asked in a stage."""
+        if stage == "mask":
+            self.senders = np.array(sorted(self._heard), np.int64)
+        return {member: _request(self._asked, member, parts) for member, parts in self._heard.items()}
 
-    def _stage(self, stage: Stage, heard: Mapping[int, Mapping[str, bytes]]) -> None:
-        requests = {member: _request(self._asked, member, parts) for member, parts in heard.items()}
-        answers = self._network.ask(stage, self._terms.round_, self._attempt, requests)
+    def hear(self, stage: Stage, answers: Answers) -> None:
+        """Takes in what its members answered, and closes the stage; `failed` says why it cannot go on."""
         if stage == "mask":  # whoever refuses has sent nothing; whoever is lost may have
-            self._senders = np.setdiff1d(self._senders, np.array(list(answers.refused), np.int64))
-        for member in sorted(answers.replies):
+            self.senders = np.setdiff1d(self.senders, np.array(list(answers.refused), np.int64))
+        for member in sorted(self._heard.keys() & answers.replies.keys()):
             try:
                 self._take(stage, member, answers.replies[member])
             except ProtocolError as error:
                 self._network.telling.member("error", member, str(error))
+        try:
+            if stage == "unmask":
+                self.summed = self._opened()
+            else:
+                extra = self._whole if stage == "share" else {}
+                self._heard = {member: {"sum": told, **extra} for member, told in self._server.close().items()}
+        except ProtocolError as error:
+            self.failed = error
+        if stage == "unmask" or self.failed is not None:
+            for member, why in self._server.blamed.items():
+                self._network.telling.member("blamed", member, why)
 
     def _take(self, stage: Stage, member: int, answer: Parcel) -> None:
         stated = _stated(answer, member) if stage in self._stated else 0.0
-        least = self._asked.terms.knobs.noise_multiplier**2 / len(self._asked.terms.cohort)
+        least = self.terms.knobs.noise_multiplier**2 / len(self.terms.cohort)
         if stage == "mask" and not stated >= least * (1 - 1e-9):
             raise ProtocolError(f"member {member} states less noise than its share: its message is left out")
         if self._server.receive(answer.part("sum")) != member:
@@ -145,25 +166,19 @@ class _SecureRound:
         if stage in self._stated:
             self._stated[stage][member] = stated
 
-    def _opened(self) -> Collected:
+    def _opened(self) -> Summed:
         opened, mechanism = self._server.open(), self._context.mechanism
-        self._note_blamed()
         shares = [self._stated["mask"][member] for member in opened.survivors.tolist()]
         taken = [self._stated["unmask"].get(member, 0.0) for member in opened.responders.tolist()]
         noise = StatedNoise(math.fsum(shares) - math.fsum(taken), min(shares))
-        summed = Summed(
-            torch.from_numpy(from_residues(opened.total, self._terms.modulus_bits)),
+        return Summed(
+            torch.from_numpy(from_residues(opened.total, self._agreed.modulus_bits)),
             opened.survivors,
-            secure(self._context).denominator,
+            self.part.denominator,
             noise.total,
             noise.least,
-            mechanism.bounder.sensitivity(self._asked.terms.knobs),
+            mechanism.bounder.sensitivity(self.terms.knobs),
         )
-        return Collected(summed, self._senders)
-
-    def _note_blamed(self) -> None:
-        for member, why in self._server.blamed.items():
-            self._network.telling.member("blamed", member, why)
 
 
 def _request(asked: Asked, member: int, parts: Mapping[str, bytes]) -> Mapping[str, bytes]:

@@ -128,7 +128,7 @@ class Node:
         terms = self._terms(request, context)
         with self.folder.ledger(write=False) as ledger:
             self._quote(request, ledger, context, terms)
-        agreed = sum_terms_of(context, plan, terms, request.attempt)
+        agreed = sum_terms_of(context, plan, terms, request.attempt, self.folder.number)
         client = SumClient(agreed, self.folder.number, *self._known(agreed))
         for left in self._memory.unfinished():
             with suppress(ProtocolError):  # what is over already has no secrets left
@@ -143,7 +143,7 @@ class Node:
         """Trains, and returns its message under its masks: paid for when it leaves, and not if it is refused."""
         context, plan = self._planned(request)
         terms, client = self._terms(request, context), self._resumed(request)
-        if sum_terms_of(context, plan, terms, request.attempt) != client.terms:
+        if sum_terms_of(context, plan, terms, request.attempt, self.folder.number) != client.terms:
             raise ProtocolError("the round was announced under other terms than those of its secure sum")
         turn, data = self._accepted(context, terms)
         with self.folder.ledger() as ledger:
@@ -170,7 +170,8 @@ class Node:
             terms, kept = self._memory.terms(request), self._memory.kept(request, self.folder.number)
 
             def reveal(certain: int) -> IntArray:
-                row, removed[0] = _removable(self._side(context), terms, kept, certain, self.randomness)
+                survivors = np.array(client.terms.clients[:certain])  # who they are does not matter: how many does
+                row, removed[0] = _removable(self._side(context), terms, kept, survivors, self.randomness)
                 return row
 
             answer = client.unmask(request.part("sum"), reveal)
@@ -238,11 +239,11 @@ def _pay(ledger: Ledger, request: Parcel, charges: tuple[Charge, ...]) -> None:
 
 
 def _removable(
-    side: ClientSide, terms: Terms, kept: Kept, certain: int, randomness: Randomness
+    side: ClientSide, terms: Terms, kept: Kept, certain: IntArray, randomness: Randomness
 ) -> tuple[IntArray, float]:
     """Returns the part of the noise that is taken back when so many survivors are certain, and how much that is."""
     turn = Turn(terms, randomness)
-    revealed = side.reveal(turn, kept, Survivors(terms.round_, np.arange(certain)))
+    revealed = side.reveal(turn, kept, Survivors(terms.round_, certain))
     if revealed is None:
         return np.zeros(kept.noise.shape[-1], np.int64), 0.0
     rows: IntArray = revealed.rows.numpy()[0]

@@ -117,6 +117,8 @@ class Operation:
     def _alive(self) -> bool:
         try:
             os.kill(int(self._pid.read_text()), 0)
+        except PermissionError:  # it is there, and another user's
+            return True
         except (OSError, ValueError):
             return False
         return True

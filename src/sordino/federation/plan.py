@@ -113,12 +113,9 @@ def require_deployable(context: RunContext) -> RunContext:
         raise RecipeError(
             f"mechanism.mode is {mechanism.mode!r}, which proves nothing: across machines use mode = 'certified'"
         )
-    summing = mechanism.aggregator
-    one_sum = isinstance(summing, SecureSum) and summing.shards == 1
-    if mechanism.trust == "distributed" and not one_sum:
+    if mechanism.trust == "distributed" and not isinstance(mechanism.aggregator, SecureSum):
         raise RecipeError(
-            "aggregate.kind is 'plain', or aggregate.shards above 1, under distributed trust: across machines there is "
-            "one secure sum a round, so leave both out"
+            "aggregate.kind is 'plain' under distributed trust: across machines sums are secure, so leave it out"
         )
     if mechanism.preparation:
         raise RecipeError(
@@ -128,13 +125,38 @@ def require_deployable(context: RunContext) -> RunContext:
     return context
 
 
-def sum_terms_of(context: RunContext, plan: RunPlan, terms: Terms, attempt: int) -> SumTerms:
-    """Returns the terms of a round's secure sum: server and nodes each compute them, from what the round announces."""
-    summing = secure(context)
-    topology, bits = summing.topology(len(terms.cohort)), summing.modulus_bits(terms)
-    knobs = terms.knobs
+@dataclass(frozen=True, eq=False)
+class PartSum:
+    """One secure sum of a round: of the whole cohort, or of a shard of it."""
+
+    agreed: SumTerms
+    terms: Terms
+    """The round's terms, with those who are in this sum as its cohort."""
+    part: SecureSum
+
+
+def sums_of(context: RunContext, plan: RunPlan, terms: Terms, attempt: int) -> list[PartSum]:
+    """Returns the secure sums of a round: server and nodes each compute them, from what the round announces."""
+    parts = secure(context).parts(terms)
+    return [PartSum(_agreed(context, plan, own, part, attempt), own, part) for own, part in parts]
+
+
+def sum_terms_of(context: RunContext, plan: RunPlan, terms: Terms, attempt: int, member: int) -> SumTerms:
+    """Returns the terms of the secure sum that a member is in.
+
+    Raises:
+        ProtocolError: it is in none: its shard is too small to be summed.
+    """
+    for one in sums_of(context, plan, terms, attempt):
+        if member in one.agreed.clients:
+            return one.agreed
+    raise ProtocolError(f"member {member} is in no secure sum of round {terms.round_}: it is not asked in it")
+
+
+def _agreed(context: RunContext, plan: RunPlan, terms: Terms, part: SecureSum, attempt: int) -> SumTerms:
+    topology, bits, knobs = part.topology(len(terms.cohort)), part.modulus_bits(terms), terms.knobs
     put_in = SumMechanism(
-        knobs.clip_norm, summing.scale, knobs.noise_multiplier, topology.smallest_cohort, topology.corrupt, bits
+        knobs.clip_norm, part.scale, knobs.noise_multiplier, topology.smallest_cohort, topology.corrupt, bits
     )
     return sum_terms(
         terms.cohort,
@@ -142,7 +164,7 @@ def sum_terms_of(context: RunContext, plan: RunPlan, terms: Terms, attempt: int)
         context.layout.width,
         bits,
         round_=terms.round_,
-        reveals=reveals(context.mechanism.perturber) and summing.tolerance > 0,
+        reveals=reveals(context.mechanism.perturber) and part.tolerance > 0,
         mechanism=put_in.digest,
         attempt=attempt,
         federation=plan.federation,

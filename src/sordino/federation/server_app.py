@@ -21,7 +21,8 @@ def main(grid: Grid, context: Context) -> None:
     """Plays or resumes the federation's run."""
     folder = FederationFolder.here()
     deadlines, test, public = deadlines_of(context), folder.test_records(), folder.public_records()
-    Deployment(folder, grid, deadlines=deadlines, test=test, public=public, app_hash=_app_hash(grid)).play()
+    least, app_hash = least_of(context), _app_hash(grid)
+    Deployment(folder, grid, deadlines=deadlines, least=least, test=test, public=public, app_hash=app_hash).play()
 
 
 app.main()(main)
@@ -42,6 +43,18 @@ def deadlines_of(context: Context) -> Deadlines:
             raise FederationError(f"run-config {name}-seconds is {value!r}: give a positive number of seconds")
         told[name] = float(value)
     return Deadlines(**told)
+
+
+def least_of(context: Context) -> int | None:
+    """Returns how many members must be there before a round (`least-nodes`); None, or 0 there: more than half.
+
+    Raises:
+        FederationError: it is no number of members.
+    """
+    value = context.run_config.get("least-nodes", 0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0 or value != int(value):
+        raise FederationError(f"run-config least-nodes is {value!r}: give a number of members")
+    return int(value) or None
 
 
 def _app_hash(grid: Grid) -> str:

@@ -55,6 +55,12 @@ def made_up(
     return torch.randint(0, most, (count, *input_shape), generator=generator)
 
 
+def in_memory(module: nn.Module) -> nn.Module:
+    """Returns the module where weights are kept (ordinary memory): itself, or a copy of one that is on a device."""
+    held = [*module.parameters(), *module.buffers()]
+    return copy.deepcopy(module).cpu() if any(each.device.type != "cpu" for each in held) else module
+
+
 def suited(module: nn.Module, x: Tensor) -> Tensor:
     """Returns inputs as the model takes them: whole numbers become floats where it has no embedding to look them up in.
 
@@ -130,10 +136,8 @@ def _check_weights(module: nn.Module) -> None:
     for name, parameter in module.named_parameters():
         if isinstance(parameter, nn.parameter.UninitializedParameter):
             raise ModelError(f"weight {name!r} has no shape yet: run the model on one record before training.")
-        if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
-            raise ModelError(
-                f"weight {name!r} is {parameter.dtype} on {parameter.device}: call model.float().cpu() before training."
-            )
+        if parameter.dtype != torch.float32:
+            raise ModelError(f"weight {name!r} is {parameter.dtype}: call model.float() before training.")
         if not torch.isfinite(parameter).all():
             raise ModelError(f"weight {name!r} is not finite: initialise it again.")
 

@@ -141,11 +141,12 @@ def _warning(views: Sequence[RunView]) -> str:
 
 def _table(views: Sequence[RunView]) -> str:
     wanted = _guarantees(views)
-    head: list[Cell] = ["run", "mechanism", ("accuracy", "n"), ("loss", "n"), ("rounds", "n"), ("seconds", "n")]
+    timed = any(view.seconds is not None for view in views)
+    head: list[Cell] = ["run", "mechanism", ("accuracy", "n"), ("loss", "n"), ("rounds", "n")]
+    head += [("seconds", "n")] if timed else []
     head += [(f"ε {told(key)}", "n") for key in wanted]
     rows = []
     for place, view in enumerate(views):
-        seconds = sum(line.get("seconds_total", 0.0) for line in view.rounds)
         accuracy, loss = view.last("accuracy"), view.last("loss")
         row: list[Cell] = [
             _name(place, view),
@@ -153,8 +154,8 @@ def _table(views: Sequence[RunView]) -> str:
             ("" if accuracy is None else value("accuracy", f"{accuracy:.2%}".replace("%", " %"), accuracy), "n"),
             ("" if loss is None else value("loss", figure(loss), loss), "n"),
             (value("rounds", str(len(view.rounds)), len(view.rounds)), "n"),
-            (f"{seconds:.1f}", "n"),
         ]
+        row += [("" if view.seconds is None else f"{view.seconds:.1f}", "n")] if timed else []
         promised = {view.guarantees[name]: entry for name, entry in view.promises.items()}
         rows.append(row + [(_epsilon(promised.get(guarantee)), "n") for guarantee in wanted.values()])
     return f'<div class="card">{table(head, rows)}</div>'

@@ -61,9 +61,17 @@ def certificate(view: RunView) -> str:
     ranked = sorted(view.promises.items(), key=lambda item: item[1]["epsilon"] is None)
     budget = view.recipe.budget.epsilon
     seeded = bool(view.facts.get("simulation"))
-    told = (promise(entry, trust(view), budget, name.count("/") == 1, seeded) for name, entry in ranked)
+    told = (promise(_named(entry, view), trust(view), budget, name.count("/") == 1, seeded) for name, entry in ranked)
     cards = "".join(_card(name, words, entry) for (name, entry), words in zip(ranked, told, strict=True))
     return f'<h2>What was protected, and against whom</h2><div class="promises">{cards}</div>{_seed(view)}'
+
+
+def _named(entry: Mapping[str, Any], view: RunView) -> Mapping[str, Any]:
+    """Returns the entry with the name of the client that paid most, where it has one and the page is private."""
+    worst = entry.get("worst")
+    if view.public or not worst or worst["client"] not in view.client_names:
+        return entry
+    return {**entry, "worst": {**worst, "name": view.client_names[worst["client"]]}}
 
 
 def _card(name: str, told: PromiseWords, entry: Mapping[str, Any]) -> str:
@@ -100,21 +108,34 @@ def _seed(view: RunView) -> str:
 
 def _tiles(view: RunView) -> str:
     accuracy, loss = view.last("accuracy"), view.last("loss")
-    seconds = sum(line.get("seconds_total", 0.0) for line in view.rounds)
     tiles = [
         ("test accuracy", value("accuracy", f"{accuracy:.1%}".replace("%", " %"), accuracy))
         if accuracy is not None
         else None,
         ("test loss", value("loss", figure(loss), loss)) if loss is not None else None,
+        *_task_tiles(view),
         (f"rounds of {view.recipe.run.rounds}", value("rounds", str(len(view.rounds)), len(view.rounds))),
         ("clients", f"{len(view.participations):,}") if len(view.participations) else None,
         ("budget ε", f"{view.recipe.budget.epsilon:g}") if view.recipe.budget.epsilon is not None else None,
-        ("seconds", f"{seconds:.1f}"),
+        ("seconds", f"{view.seconds:.1f}") if view.seconds is not None else None,
     ]
     inner = "".join(
         f'<div class="card tile"><b>{text}</b><span>{name}</span></div>' for name, text in filter(None, tiles)
     )
     return f'<div class="tiles">{inner}</div>'
+
+
+def _task_tiles(view: RunView) -> list[tuple[str, str]]:
+    """Returns what else fits the task: area under the curve; error in the target's unit, and variance explained."""
+    told, unit = view.scores, escape(str(view.scores.get("unit", "")))
+    shown = []
+    if told.get("auc") is not None:
+        shown.append(("AUC", value("auc", f"{told['auc']:.3f}", told["auc"])))
+    if told.get("rmse") is not None:
+        shown.append((f"RMSE {unit}".strip(), value("rmse", figure(told["rmse"]), told["rmse"])))
+    if told.get("r2") is not None:
+        shown.append(("R²", value("r2", f"{told['r2']:.3f}", told["r2"])))
+    return shown
 
 
 def _rounds(view: RunView) -> str:

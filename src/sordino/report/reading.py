@@ -101,9 +101,40 @@ class RunView:
             now = line.get("knobs", {}).get(knob)
         return rounds, values
 
+    @property
+    def seconds(self) -> float | None:
+        """How long the rounds took; None where nobody may know, as on a public page."""
+        known = [line["seconds_total"] for line in self.rounds if "seconds_total" in line]
+        return sum(known) if known else None
+
     def last(self, field: str) -> float | None:
         """Returns the last value of a metric that was measured."""
         return next((line[field] for line in reversed(self.rounds) if line.get(field) is not None), None)
+
+    @cached_property
+    def scores(self) -> Mapping[str, Any]:
+        """Scores of the final model that fit its task; empty where there are none for this view."""
+        folder = self.folder.public if self.public else self.folder.private
+        try:
+            told = json.loads((folder / "scores.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return told if isinstance(told, dict) else {}
+
+    @cached_property
+    def client_names(self) -> dict[int, str]:
+        """Names of the run's clients by their numbers in its ledger; empty for a public view, and without names."""
+        from sordino.account.ledger.ledger import Ledger
+
+        names = () if self.federation is None else self.federation.names
+        if not names:
+            return {}
+        try:
+            path = self.recipe.ledger.path or self.folder.ledger
+            with Ledger.open(path, clients=list(names), write=False) as ledger:
+                return dict(zip(ledger.members.tolist(), names, strict=True))
+        except LedgerError:
+            return {}
 
     @cached_property
     def guarantees(self) -> dict[str, Guarantee]:

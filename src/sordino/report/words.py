@@ -153,7 +153,8 @@ def _facts(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
         return facts
     worst = entry.get("worst") or {}
     if worst and entry.get("median_epsilon") != entry["epsilon"]:
-        facts.append(("dearest client", f"no. {worst['client']}, {worst['participations']} participations"))
+        who = worst.get("name") or f"no. {worst['client']}"
+        facts.append(("client that paid most", f"{who}, took part {worst['participations']} times"))
     if entry.get("median_epsilon"):
         facts.append(("median client", f"ε = {number(entry['median_epsilon'])}"))
     if entry.get("replace_epsilon") is not None:

@@ -36,7 +36,7 @@ def uneven(context: RunContext) -> str | None:
     It is measured on private records, told to whoever runs it, and written nowhere.
     """
     x, told = context.federation.train_x, context.federation.declared.ranges
-    if x.dim() != 2 or x.shape[1] < 2 or told or not len(x):
+    if x.dim() != 2 or not x.is_floating_point() or x.shape[1] < 2 or told or not len(x):
         return None
     sizes = x.double().square().mean(0).sqrt()
     sizes = torch.where(sizes > 0, sizes, sizes.max())

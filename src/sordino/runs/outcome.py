@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
+from sordino.models.checks import suited
 from sordino.models.outputs import scores
 from sordino.opening.feature_map import FeatureMap
 from sordino.runs.context import RunContext
@@ -44,6 +45,8 @@ class Outcome:
     """Scores on the test records that fit the task; None without any. As private as these are."""
     lens: FeatureMap | None = None
     """The map that features go through before the model, where an opening made one."""
+    engine: str = ""
+    """How gradients were computed, and why so, in a sentence."""
 
     @cached_property
     def model(self) -> nn.Module:
@@ -58,7 +61,7 @@ class Outcome:
     def predict(self, x: Tensor) -> Tensor:
         """Returns the class of each record, or its predicted numbers for regression."""
         with torch.no_grad():
-            out = scores(self.model(x))
+            out = scores(self.model(suited(self.model, x.cpu())))
         return out.argmax(1) if self.context.federation.classes else out
 
     def scores_by_client(self) -> dict[str, Scores]:
@@ -90,4 +93,5 @@ class Outcome:
             "seconds": round(self.seconds, 3),
             "certificate": [asdict(entry) for entry in self.certificate.entries],
             "simulation": self.simulation,
+            "engine": self.engine,
         }

@@ -6,7 +6,7 @@ import secrets
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +34,7 @@ from sordino.runs.idle import idle
 from sordino.runs.judgement import disappointment, uneven
 from sordino.runs.outcome import Outcome
 from sordino.runs.preparing import prepared, seen
+from sordino.runs.progress import RoundProgress
 from sordino.runs.public import test_is_public
 from sordino.runs.round import Simulation, play
 from sordino.runs.round_end import round_over
@@ -46,7 +47,7 @@ from sordino.server.charging import Charging
 from sordino.server.side import Position, ServerSide
 from sordino.terms import Terms, Turn
 
-RoundWatcher = Callable[[Mapping[str, Any]], None]
+RoundWatcher = Callable[[Mapping[str, Any]], object]
 """Is told the metrics of every round."""
 
 _CHUNK = 1 << 16
@@ -59,12 +60,13 @@ _SAVED = 1.0
 def run(
     recipe: Recipe | None = None,
     *,
-    model: nn.Module | None = None,
+    model: nn.Module | Mapping[str, Any] | None = None,
     federation: Federation | None = None,
-    mechanism: Mechanism | None = None,
+    mechanism: Mechanism | Mapping[str, Any] | None = None,
     out: Path | str | None = None,
     resume: bool = False,
     watcher: RoundWatcher | None = None,
+    progress: bool | RoundProgress | None = None,
     idle_settings: Literal["refuse", "warn"] = "refuse",
     **sections: Any,
 ) -> Outcome:
@@ -72,12 +74,16 @@ def run(
 
     Args:
         recipe: what to do; the embedded default when left out, or with `resume` what the run began with.
-        model: a module of your own, in place of `recipe.model`; a run that is resumed wants the same one again.
+        model: a module of your own, in place of `recipe.model` (a run that is resumed wants the same one again); or
+            settings of that section.
         federation: data of your own, in place of `recipe.data` and `recipe.partition`; resumed likewise.
-        mechanism: a mechanism of your own, in place of `recipe.mechanism`.
+        mechanism: a mechanism of your own, in place of `recipe.mechanism`; or settings of that section, such as
+            `{"name": "dp_sgd"}`.
         out: the run folder; by default a new one under `runs/`.
         resume: go on with the run that `out` holds.
         watcher: is called with the metrics of every round.
+        progress: whether to show a bar on stderr (where it is no terminal: a line now and then), and which engine
+            computes gradients; by default in a terminal only.
         idle_settings: what becomes of settings that have no effect beside the others: refused, or only told of (where
             one recipe serves several mechanisms, as in `sordino compare`).
         **sections: sections of the recipe by name, as objects or dictionaries: `budget={"epsilon": 2}`.
@@ -86,9 +92,14 @@ def run(
         SordinoError: one sentence that names what is wrong and what to do about it; nothing is half-written.
     """
     began = time.perf_counter()
+    if isinstance(mechanism, Mapping):
+        sections, mechanism = {**sections, "mechanism": mechanism}, None
+    if isinstance(model, Mapping):
+        sections, model = {**sections, "model": model}, None
     begun = RunFolder(Path(out)) if resume and out else None
-    earlier = begun.recipe() if begun is not None and begun.begun else Recipe.load()
-    recipe = (recipe or earlier).but(**sections)
+    if recipe is None and begun is not None and begun.begun:
+        recipe = begun.recipe()
+    recipe = Recipe.begin(sections) if recipe is None else recipe.but(**sections)
     folder = RunFolder(Path(out) if out else fresh_folder(recipe))
     _require_beginning(folder, resume)
     if resume:
@@ -106,8 +117,11 @@ def run(
         _look_for_idle(context, own, idle_settings)
         _begin(folder, context, own)
     context = replace(context, randomness=Entropy() if recipe.run.entropy else Streams(folder.facts()["stream"]))
-    with folder.alone(), _books(context, folder) as charging:
-        last, shows = _rounds(context, folder, charging, watcher or (lambda metrics: None))
+    bar = progress if isinstance(progress, RoundProgress) else RoundProgress.wanted(recipe, progress)
+    told = [bar.played, *([] if watcher is None else [watcher])]
+    with folder.alone(), _books(context, folder) as charging, nullcontext(bar) if bar is progress else bar:
+        bar.say(str(context.trainer.choice))
+        last, shows = _rounds(context, folder, charging, lambda metrics: [tell(metrics) for tell in told])
         weights = context.step.published(last.here.weights, last.here.state)
         lens = FeatureMap.of(last.here.knobs)
         certificate = charging.certificate(last.stopped)
@@ -135,6 +149,7 @@ def run(
         weights=weights,
         context=context,
         lens=lens,
+        engine=str(context.trainer.choice),
     )
 
 
@@ -196,13 +211,19 @@ def _begin(folder: RunFolder, context: RunContext, own: tuple[bool, bool, bool])
     # the ledger is there before the folder holds a run: whoever goes on with that never has to make one
     with charging_for(context, path, "", heads=heads, witness=recipe.ledger.witness) as charging:
         head, stream = charging.ledger.head, stream_name(context, charging.ledger)
-        for sentence in [*_cautions(context), *filter(None, [uneven(context)]), *charging.warnings]:
+        for sentence in [*_slow(context), *_cautions(context), *filter(None, [uneven(context)]), *charging.warnings]:
             warnings.warn(sentence, SordinoWarning, stacklevel=3)
     name = f"{folder.path.name}-{secrets.token_hex(4)}"
     facts = {"run": name, "simulation": True, "head": head, "stream": stream, **remembered(context, *own)}
     if own[0]:
         keep_start(folder, context.model)
     folder.create(recipe, facts)
+
+
+def _slow(context: RunContext) -> list[str]:
+    """Returns a sentence where no fast engine could take the model."""
+    choice, asked = context.trainer.choice, context.recipe.train.engine
+    return [f"{choice}"] if choice.engine == "loop" and asked != "loop" else []
 
 
 def _cautions(context: RunContext) -> list[str]:

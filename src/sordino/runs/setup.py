@@ -42,7 +42,7 @@ def assemble(
 ) -> RunContext:
     """Returns the context of a run; a model, data or mechanism of the user's own take the recipe's place."""
     federation = declared(recipe, federation or load(recipe))
-    module = model or built(recipe, federation)
+    module = built(recipe, federation) if model is None else models.in_memory(model)
     federation = federation.mapped(partial(models.suited, module))
     shape, kind = federation.input_shape, federation.train_x.dtype
     models.check(module, shape, kind)
@@ -67,7 +67,9 @@ def assemble(
         )
     loss = models.loss(recipe.model.loss, module, federation.classes)
     record = models.made_up(module, shape, kind, 1)[0]
-    trainer = Trainer(module, loss, training, recipe.train.engine, recipe.train.chunk, mechanism.after_step, record)
+    trainer = Trainer(
+        module, loss, training, recipe.train.engine, recipe.train.chunk, mechanism.after_step, record, recipe.run.device
+    )
     return RunContext(
         recipe,
         federation,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from sordino.errors import RecipeError
 from sordino.layout import Layout
 from sordino.models.losses import Loss
+from sordino.train.device import OnDevice
 from sordino.train.functional import FunctionalGradients
 from sordino.train.gradients import Gradients
 from sordino.train.layered import LayeredGradients
@@ -31,12 +32,14 @@ from sordino.types import IntArray
 Engine = Literal["layers", "taps", "vmap", "loop"]
 """Hand-written layers over all clients of a chunk; any module, tapped; `vmap` over clients; or one after the other."""
 
+_PROCESSOR = torch.device("cpu")
+
 _CHUNK_BYTES = 2**24
 """Working memory of a chunk: a few times a core's own cache."""
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class EngineChoice:
     """An engine, and why it was chosen."""
 
     engine: Engine
@@ -45,7 +48,8 @@ class Choice:
 
     def __str__(self) -> str:
         """Returns a sentence for people."""
-        return f"gradients: {_WORDS[self.engine]}, as {self.why}"
+        where = f" on {self.gradients.device.type}" if isinstance(self.gradients, OnDevice) else ""
+        return f"gradients: {_WORDS[self.engine]}{where}, as {self.why}"
 
 
 _WORDS = {
@@ -56,7 +60,29 @@ _WORDS = {
 }
 
 
-def choose(model: nn.Module, loss: Loss, engine: str = "auto", record: Tensor | None = None) -> Choice:
+def choose(
+    model: nn.Module,
+    loss: Loss,
+    engine: str = "auto",
+    record: Tensor | None = None,
+    device: torch.device = _PROCESSOR,
+) -> EngineChoice:
+    """Returns the engine that a setting stands for, on a device.
+
+    **Edge cases**: without double precision (`mps`) only whole gradients come back, so that it is `vmap` or the loop.
+    """
+    if device.type == "cpu":
+        return _chosen(model, loss, engine, record)
+    there = copy.deepcopy(model).to(device)
+    if device.type == "mps" and engine not in ("vmap", "loop"):
+        kind = _for_clients(model)
+        found = EngineChoice(kind, gradients(there, loss, kind), "this device has no double precision")
+    else:
+        found = _chosen(there, loss, engine, None if record is None else record.to(device))
+    return replace(found, gradients=OnDevice(found.gradients, device))
+
+
+def _chosen(model: nn.Module, loss: Loss, engine: str, record: Tensor | None) -> EngineChoice:
     """Returns the engine that a setting stands for.
 
     `auto`, `batched` and `processes` take the hand-written layers where the model is a chain of those, as
@@ -64,23 +90,23 @@ def choose(model: nn.Module, loss: Loss, engine: str = "auto", record: Tensor | 
     `vmap` cannot run the model, or without a record, the loop (`vmap` where no convolution makes it slow).
     """
     if engine in ("layers", "taps", "vmap", "loop"):
-        return Choice(engine, gradients(model, loss, engine, record), "train.engine asks for it")  # type: ignore[arg-type]
+        return EngineChoice(engine, gradients(model, loss, engine, record), "train.engine asks for it")  # type: ignore[arg-type]
     if engine not in ("auto", "batched", "processes"):
         raise RecipeError(f"train.engine is {engine!r}: choose auto, batched, loop or processes.")
     layers = layers_of(model)
     if not isinstance(layers, str):
         shape = "an nn.Sequential" if type(model) is nn.Sequential else "a forward pass that is a chain"
         found = LayeredGradients(layers, loss, Layout.of(model).width)
-        return Choice("layers", found, f"the model is {shape} of known layers")
+        return EngineChoice("layers", found, f"the model is {shape} of known layers")
     if record is None:
         kind: Engine = _for_clients(model)
-        return Choice(kind, gradients(model, loss, kind), layers)
+        return EngineChoice(kind, gradients(model, loss, kind), layers)
     try:
         tapped = TappedGradients(model, loss, record, _of_clients(model, loss))
     except Exception as error:  # whatever the model, or vmap, raises
         reason = str(error).strip().partition("\n")[0][:120]
-        return Choice("loop", LoopedGradients(model, loss), f"torch.func.vmap cannot run the model ({reason})")
-    return Choice("taps", tapped, layers)
+        return EngineChoice("loop", LoopedGradients(model, loss), f"torch.func.vmap cannot run the model ({reason})")
+    return EngineChoice("taps", tapped, layers)
 
 
 def _for_clients(model: nn.Module) -> Engine:
@@ -113,6 +139,7 @@ def gradients(model: nn.Module, loss: Loss, engine: Engine, record: Tensor | Non
 
 def footprint(gradients: Gradients, input_shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
     """Returns about how many numbers one record's forward pass keeps."""
+    gradients = gradients.inner if isinstance(gradients, OnDevice) else gradients
     if isinstance(gradients, LayeredGradients):
         return gradients.footprint(input_shape, dtype)
     return 8 * math.prod(input_shape)

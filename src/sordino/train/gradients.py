@@ -84,6 +84,7 @@ def held(terms: int, units: int, spread: float = 1.0) -> None:
 
 def summed_clients(gradients: Tensor, bound: float) -> tuple[Tensor, Tensor]:
     """Returns the sum of rows `[n, d] → [d]`, each clipped, and their norms."""
+    gradients = _where_doubles_are(gradients)
     held(len(gradients), len(gradients))
     norms = torch.linalg.vector_norm(gradients, dim=1, dtype=torch.float64)
     kept = gradients.where(torch.isfinite(norms)[:, None], 0.0)
@@ -93,8 +94,13 @@ def summed_clients(gradients: Tensor, bound: float) -> tuple[Tensor, Tensor]:
 
 def summed_examples(examples: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
     """Returns each client's sum of its examples' gradients `[n, b, d] → [n, d]`, each clipped, and the norms."""
+    examples, mask = _where_doubles_are(examples), _where_doubles_are(mask)
     held(examples.shape[1], examples.shape[1])
     norms = torch.linalg.vector_norm(examples, dim=2, dtype=torch.float64)
     kept = examples.where(torch.isfinite(norms)[..., None], 0.0)
     scaled = kept * (clip_factors(norms, bound).to(kept.dtype) * mask)[..., None]
     return scaled.sum(1, dtype=torch.float64), norms.to(examples.dtype) * mask
+
+
+def _where_doubles_are(tensor: Tensor) -> Tensor:
+    return tensor.cpu() if tensor.device.type == "mps" else tensor

@@ -126,7 +126,7 @@ def example_sums(
     **Formal guarantees**: one record moves the sum, as it was computed, by at most clip_norm. In double precision where
     a client has more than 32 records; those of fewer are exact in either.
     """
-    found, numbers = [], getattr(gradients, "numbers", shard.x[:1].numel())
+    found, numbers = [], _numbers(gradients, shard)
     clipped = torch.zeros(len(shard.clients), dtype=torch.int64)
     for batch in (part for whole in batches for part in whole.narrower(numbers, SINGLE)):
         rows, mask = torch.from_numpy(batch.rows), batch.mask(w.dtype)
@@ -139,3 +139,9 @@ def example_sums(
     for rows, sums in found:
         out[rows] += sums.to(out.dtype)
     return out, clipped
+
+
+def _numbers(gradients: Gradients, shard: Shard) -> int:
+    """Returns how many numbers of a record are worked on at once, where an engine says so."""
+    inner = getattr(gradients, "inner", gradients)
+    return int(getattr(inner, "numbers", shard.x[:1].numel()))

@@ -23,14 +23,12 @@ from sordino.models.outputs import scores
 from sordino.train.attention import Attention
 from sordino.train.layers.conv import Conv2d
 from sordino.train.layers.embedding import Embedding
-from sordino.train.layers.known import components_of, convolution
+from sordino.train.layers.known import Components, components_of, convolution
 from sordino.train.layers.layer import Component
 from sordino.train.layers.linear import Linear
 from sordino.train.layers.single import Affine, LinearOverTime
 from sordino.train.recurrent import Recurrent
 from sordino.train.taps import Recorder, recording
-
-Components = Mapping[str, Component]
 
 _SMALL = 2**17
 """Most entries of a layer of which every example's gradient is kept in memory."""

@@ -16,8 +16,9 @@ from sordino.random.streams import Randomness
 from sordino.stages import Trace, Update
 from sordino.train import engine as engines
 from sordino.train.descent import AfterStep, Descent, LastSteps
+from sordino.train.device import device_of
 from sordino.train.evaluation import Evaluation
-from sordino.train.gradients import summed_clients
+from sordino.train.gradients import Gradients, summed_clients
 from sordino.train.optimizers import optimizer
 from sordino.train.private import Order, Privacy, PrivateDescent
 from sordino.train.settings import LocalTraining
@@ -41,6 +42,7 @@ class Trainer:
         chunk: clients computed at once; by default as many as fit the working memory.
         after_step: a projection after every local step.
         record: a made-up record, from which models of any kind are looked at (`engine.choose`).
+        device: where gradients are computed (`device.py`): `auto`, `cpu`, `cuda` or `mps`.
 
     **Formal guarantees**: the same seed and settings give the same bits, whatever else the machine does. Another chunk
     changes nothing but the last digits.
@@ -57,10 +59,13 @@ class Trainer:
         chunk: int | None = None,
         after_step: AfterStep | None = None,
         record: Tensor | None = None,
+        device: str = "cpu",
     ) -> None:
         self.settings, self.loss, self.chunk, self.width = settings, loss, chunk, Layout.of(model).width
-        self.choice = engines.choose(model, loss, engine, record)
-        self._pool = WorkerPool(_PARALLELISM.get(engine, "alone"))
+        self.device = device_of(device)
+        self.choice = engines.choose(model, loss, engine, record, self.device)
+        # other processes share memory with this one, and no device
+        self._pool = WorkerPool(_PARALLELISM.get(engine, "alone") if self.device.type == "cpu" else "alone")
         self._gradients = self.choice.gradients
         self.optimizer = optimizer(settings)
         rule = (self._gradients, self.optimizer, settings.batch_size, after_step, settings.weight_decay)
@@ -68,6 +73,11 @@ class Trainer:
         self._evaluation = Evaluation(self._gradients, loss)
         single = settings.optimizer == "sgd" and after_step is None and not settings.weight_decay
         self._step = StepSum(rule[0], settings.learning_rate, settings.batch_size) if single else None
+
+    @property
+    def gradients(self) -> Gradients:
+        """The engine's gradients, for a mechanism that brings local steps of its own."""
+        return self._gradients
 
     def train(self, w0: Tensor, data: ClientData, randomness: Randomness, round_: int, trace: bool = False) -> Update:
         """Returns u = w_K − w_0 of every client after its own K local steps, and a trace of the last two if asked."""

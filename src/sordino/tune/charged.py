@@ -122,7 +122,9 @@ def _played(
         chosen = with_settings(free, [*settings, f"run.seed={context.recipe.run.seed + trial + 1}"])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SordinoWarning)  # one trial of many: its score says how good it is
-            outcome = run(chosen, federation=context.federation, out=folder / f"{trial:03}", idle_settings="warn")
+            outcome = run(
+                chosen, federation=context.federation, out=folder / f"{trial:03}", progress=False, idle_settings="warn"
+            )
         played.append((Attempt(settings, _score(outcome)), outcome))
         watcher(trial + 1, count)
     return played

@@ -17,6 +17,7 @@ PUBLIC_FILES = (
     "heads.jsonl",
     "report.html",
     "audit.json",
+    "scores.json",
 )
 """What lies in `public/`."""
 

@@ -27,11 +27,12 @@ def label_map(view: RunView) -> list[Chart]:
         return []
     if int(labels.counts.sum(1).max()) == 1:
         return [_one_each(labels)]
+    names = () if view.federation is None else view.federation.names
     shares = labels.counts / np.maximum(1, labels.counts.sum(1, keepdims=True))
     order = np.lexsort((-shares.max(1), shares.argmax(1)))
     heat = Heat(
         [str(label) for label in range(labels.counts.shape[1])],
-        [f"client {client}" for client in labels.clients[order]],
+        [names[client] if names else f"client {client}" for client in labels.clients[order]],
         [[round(float(value), 4) for value in row] for row in shares[order]],
         "share",
     )

@@ -14,11 +14,11 @@ from sordino.train.layers.layer import Layer
 from sordino.train.layers.plain import Flatten, Plain, Relu
 from sordino.train.layers.pool import MaxPool2d
 
-Link = tuple[str, nn.Module] | Layer
+ChainLink = tuple[str, nn.Module] | Layer
 """A module with the prefix of its weights' names, or a function as a layer."""
 
 
-def chain(model: nn.Module) -> list[Link] | str:
+def chain(model: nn.Module) -> list[ChainLink] | str:
     """Returns the model's layers in order, or why it is no chain of layers.
 
     **Formal guarantees**: the graph is the whole forward pass, as a module whose path depends on its data cannot be
@@ -28,7 +28,7 @@ def chain(model: nn.Module) -> list[Link] | str:
         graph = fx.Tracer().trace(model)
     except Exception as error:  # whatever the user's own code raises when it meets a stand-in for a tensor
         return f"its forward pass cannot be traced ({type(error).__name__})"
-    modules, links, last = dict(model.named_modules()), list[Link](), None
+    modules, links, last = dict(model.named_modules()), list[ChainLink](), None
     for node in graph.nodes:
         if node.op == "placeholder":
             if last is not None:
@@ -74,7 +74,7 @@ def _records(value: Any) -> bool:
     return value.target is operator.getitem and _size(value) and value.args[1:] == (0,)
 
 
-def _link(node: fx.Node, last: fx.Node | None, modules: dict[str, nn.Module]) -> Link | None:
+def _link(node: fx.Node, last: fx.Node | None, modules: dict[str, nn.Module]) -> ChainLink | None:
     if not node.args or node.args[0] is not last:
         return None
     rest, options = node.args[1:], dict(node.kwargs)

@@ -8,7 +8,7 @@ from itertools import accumulate
 from torch import nn
 
 from sordino.layout import Layout
-from sordino.train.layers.chain import Link, chain, pair
+from sordino.train.layers.chain import ChainLink, chain, pair
 from sordino.train.layers.conv import Conv2d
 from sordino.train.layers.layer import Component, Layer
 from sordino.train.layers.linear import Linear
@@ -38,7 +38,7 @@ def layers_of(model: nn.Module) -> list[Layer] | str:
     if any(_hooked(module) for module in model.modules()):
         return "it has hooks"
     leaves = list(_leaves("", model))
-    links = list[Link](leaves) if all(type(module) in _MAKERS for _, module in leaves) else chain(model)
+    links = list[ChainLink](leaves) if all(type(module) in _MAKERS for _, module in leaves) else chain(model)
     return links if isinstance(links, str) else _layers(links, components_of(model))
 
 
@@ -51,7 +51,7 @@ def components_of(model: nn.Module) -> dict[str, Component]:
     }
 
 
-def _layers(links: list[Link], components: Components) -> list[Layer] | str:
+def _layers(links: list[ChainLink], components: Components) -> list[Layer] | str:
     layers: list[Layer] = []
     for link in links:
         if not isinstance(link, tuple):
