@@ -35,8 +35,8 @@ SHARED = (
     "Whether the paper's “non-DP case” clips is not stated: without noise nothing is clipped, but where it is said so.",
     "Each user is asked, and lost, by a coin of its own, so that numbers vary; the text has 50 users and exact shares.",
     "5,000 users of 1,200 images are more than MNIST has: each user draws its own, so an image has several holders.",
-    "The rate of the dropout layer that the paper adds to the tutorial's network is not stated: 0, so without it, as "
-    "no layer of ours draws at random.",
+    "The rate of the dropout layer that the paper adds to the tutorial's network is not stated: 0, so without it "
+    "(`cnn_tfp_dropout` has one of rate 0.5).",
 )
 NATURAL = (
     *SHARED[:3],

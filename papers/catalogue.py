@@ -6,6 +6,7 @@ from papers import (
     a_dpfl,
     a_dpfl_readings,
     baek,
+    baek_protocol,
     baek_readings,
     claims,
     fed_cad,
@@ -26,6 +27,7 @@ from papers.experiment import Experiment
 _ALL: tuple[Experiment, ...] = (
     *baek.EXPERIMENTS,
     *baek_readings.EXPERIMENTS,
+    *baek_protocol.EXPERIMENTS,
     *xue.EXPERIMENTS,
     *xue_study.EXPERIMENTS,
     *xue_readings.EXPERIMENTS,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from papers.experiment import Experiment
-from papers.printed_line import PrintedLine, footnoted
+from papers.printed_line import PrintedLine, footnoted, joined
 from papers.record import ExperimentRecord
 
 _WIDTH = 560
@@ -21,7 +23,7 @@ _MARKS = {
 def section(record: ExperimentRecord, experiment: Experiment) -> str:
     """Returns the section of an experiment."""
     parts = [f"### {record.id}\n", f"{experiment.title} ({experiment.place}). {_how(record, experiment)}\n"]
-    parts += _matrix(record, experiment) if record.id.endswith("-readings") else _table(record)
+    parts += _matrix(record, experiment) if record.id.endswith("-readings") else _table(record, experiment)
     parts += [
         f'<img src="../img/reproduction/{key}.svg" alt="{title}" width="{_WIDTH}">\n' for key, title in record.pictures
     ]
@@ -32,14 +34,19 @@ def section(record: ExperimentRecord, experiment: Experiment) -> str:
     return "\n".join(parts)
 
 
-def _table(record: ExperimentRecord) -> list[str]:
-    """Returns one row a line."""
-    lines, notes = footnoted(record.lines)
+def _table(record: ExperimentRecord, experiment: Experiment) -> list[str]:
+    """Returns one row a line; what was left out says how long it takes."""
+    lines, notes = footnoted([_with_estimate(line, experiment) for line in record.lines])
     rows = ["| quantity | printed | ours | status | why |", "|---|---|---|---|---|"]
     for line in lines:
         cells = (line.quantity, line.printed, line.ours, line.status, line.why)
         rows.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
     return [*rows, "", *(f"{note}\n" for note in notes)]
+
+
+def _with_estimate(line: PrintedLine, experiment: Experiment) -> PrintedLine:
+    estimate = f"all of it takes {experiment.takes}" if line.status == "not run" and experiment.takes else ""
+    return replace(line, why=joined(line.why, estimate))
 
 
 def _matrix(record: ExperimentRecord, experiment: Experiment) -> list[str]:

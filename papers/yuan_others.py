@@ -243,6 +243,7 @@ EXPERIMENTS = (
         fig8,
         *LAYERS,
         shorter=f"{FEWER}, at most 2 of 30 rounds",
+        takes="2 to 3.5 hours",
     ),
     experiment("yuan-fig9", "Fig. 9, §V-C", "SVM on Adult by ε", fig9, *SETTINGS, CURVES, ALL, FREE, shorter=FEWER),
     experiment(
@@ -254,6 +255,7 @@ EXPERIMENTS = (
         FEW,
         FREE,
         shorter=f"{FEWER}, at most 12 of 30 rounds",
+        takes="2 to 3.5 hours",
     ),
     Experiment(
         "yuan-table3",

@@ -199,6 +199,8 @@ class Mechanism:
     """Whether noise or sampling of a round is chosen from earlier releases: then a privacy filter admits them."""
     planned: DpEvent | None = None
     """All that an adaptive mechanism expects to release of one client, for which its filter is chosen."""
+    stretch: float = 1.0
+    """How many times the recipe's local steps a round has, where fewer rounds are planned for the same work."""
     server_learning_rate: float = 1.0
     """Step size on the released mean, unless the recipe sets one."""
     after_step: Callable[[Tensor, Tensor], Tensor] | None = None

@@ -73,8 +73,9 @@ class Real:
         assert eventually(lambda: count.exists() and len(count.read_text()) >= turn, 1200)
         self.nodes[name].kill()
 
-    def play(self, watch: Callable[[FederationStatus], None] = lambda status: None) -> FederationStatus:
-        config = {"stage-seconds": self.stage_seconds, "train-seconds": self.stage_seconds, "gather-seconds": 240.0}
+    def play(self, watch: Callable[[FederationStatus], None] = lambda status: None, least: int = 0) -> FederationStatus:
+        config = {"stage-seconds": self.stage_seconds, "train-seconds": self.stage_seconds, "gather-seconds": 600.0}
+        config["least-nodes"] = least
         return Operation(self.operator, config, watch, self.said.append).play()
 
     def stop(self) -> None:

@@ -41,7 +41,7 @@ def test_shards_over_flower_give_the_simulations_model_to_the_bit(tmp_path: Path
     """Each shard is a secure sum of its own; a node that is lost is a dropout of its shard alone."""
     small = ("partition.clients=33", "run.rounds=1", "budget.epsilon=20", "aggregate.tolerance=0.2")
     recipe, data = simulated(*small, "mechanism.name=dropout_robust", "aggregate.shards=3")
-    outcome = run(recipe, federation=data, out=tmp_path / "simulation")
+    outcome = run(recipe, federation=data, out=tmp_path / "simulation", idle_settings="warn")
 
     made = village(tmp_path, recipe, data)
     made.randomness = Streams(RunFolder(tmp_path / "simulation").facts()["stream"])

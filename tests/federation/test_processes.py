@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from functools import partial
 from pathlib import Path
 
@@ -123,21 +124,29 @@ def test_a_superlink_is_restarted_a_node_cut_off_and_a_disk_full_and_nothing_is_
             if status.round == 1 and status.stage == "mask" and "cut" not in done:
                 done.add("cut")
                 _each(here.nodes["n3"].mark, signal.SIGSTOP)  # as a machine that is unplugged
+                later(cut_off)
             if status.round == 2 and status.stage == "advertise" and "link" not in done:
+                assert "back" in done, "the second round waits for the node that was cut off"
                 done.add("link")
-                _each(here.nodes["n3"].mark, signal.SIGCONT)
                 assert here.link is not None
                 here.link.kill()
 
-        status = here.play(watch)
-        assert done == {"cut", "link"} and status.state == "stopped"
+        def cut_off() -> None:
+            time.sleep(60.0)
+            done.add("back")
+            _each(here.nodes["n3"].mark, signal.SIGCONT)
+
+        status = here.play(watch, least=5)
+        assert done == {"cut", "back", "link"} and status.state == "stopped"
         assert "the SuperLink is gone" in here.said
         lines = RunFolder(here.operator.run_dir).metrics()
         assert [line["round"] for line in lines] == [1, 2, 3, 4]
         assert lines[0]["survivors"] == 4 and "aborted" in lines[1]
-        assert "aborted" not in lines[3]
+        # the node that was cut off for a minute is back: the rounds after that have it, and it has paid for them
+        assert lines[3]["cohort"] == lines[3]["survivors"] == 5
         paid = [line for line in lines if "aborted" not in line]
         assert here.charged("n0") >= len(paid) >= 2
+        assert here.charged("n3") >= len([line for line in paid if line["round"] > 2]) >= 1
         # the node that cannot write says so, and neither pays nor is counted
         told = [event for event in status.events if "disk" in event or "cannot be written" in event]
         assert told and here.charged("n5") == 0

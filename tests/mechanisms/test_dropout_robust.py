@@ -115,8 +115,8 @@ def test_integer_noise_is_calibrated_on_its_own_event(name, people):
 
 
 def test_secure_sums_name_what_they_cannot_do(people):
-    with pytest.raises(RecipeError, match="noise shares"):
-        assemble(recipe("mechanism.mode=faithful", "aggregate.kind=secure"), federation=people)
+    with pytest.raises(RecipeError, match="printed secure sum needs tolerance"):
+        assemble(recipe("mechanism.mode=faithful", "aggregate.kind=secure", "aggregate.tolerance=0.6"), None, people)
     with pytest.raises(RecipeError, match="noise shares"):
         assemble(recipe("mechanism.name=fed_ldp", "aggregate.kind=secure"), federation=people)
     with pytest.raises(RecipeError, match="a secure sum needs tolerance"):

@@ -17,6 +17,7 @@ from sordino.errors import RecipeError
 from sordino.events import GaussianDpEvent, Guarantee, PoissonSampledDpEvent
 from sordino.recipe import Recipe
 from sordino.runs.setup import assemble
+from sordino.train.settings import LocalTraining
 
 NAME = "mechanism.name=geometric"
 FAITHFUL = "mechanism.mode=faithful"
@@ -175,6 +176,17 @@ def test_constants_of_the_loss_shorten_the_schedule(tmp_path):
     level = setup.mechanism.adapter.start().noise_multiplier
     plan = history(level * relative(1.3, m) for m in range(1, rounds + 1))
     assert 8 - 1e-6 < price(plan).epsilon(1e-5) <= 8
+
+
+@pytest.mark.parametrize("mode", [(), (FAITHFUL,)])
+def test_fewer_aggregations_have_more_local_steps_between_them(mode):
+    more = "mechanism.convergence={gap=2.3, smoothness=1.0, polyak=0.5}"
+    setup = cast(NAME, more, "run.rounds=40", "mechanism.theta=1.3", "train.steps=3", *mode)
+    rounds = int(setup.mechanism.adapter.start().number("last_round"))
+    assert rounds < 40
+    assert setup.trainer.settings.steps == round(40 * 3 / rounds)  # τ = T/M
+    assert cast(NAME, "run.rounds=40", "train.steps=3").trainer.settings.steps == 3
+    assert LocalTraining(epochs=2).stretched(40 / 16).epochs == 5
 
 
 def test_the_best_number_of_rounds_comes_from_the_noise_that_is_added():

@@ -131,6 +131,52 @@ def test_the_pages_of_the_five_papers_are_those_of_their_records() -> None:
     assert shown == {path.name for path in (root / "docs" / "img" / "reproduction").iterdir()}
 
 
+def test_nothing_is_left_out_without_its_estimate() -> None:
+    root = Path(__file__).parents[2]
+    records = record.kept(root / "papers" / "records", EXPERIMENTS)
+    for id_, experiment in EXPERIMENTS.items():
+        found = records.get(id_)
+        whole = found is not None and found.scale != "quick" and not found.short
+        assert whole or experiment.takes, f"{id_} is not full, and nobody says what that takes"
+        for line in found.lines if found else ():
+            reason = line.why.startswith("a run ends before") or experiment.takes
+            assert line.status != "not run" or reason, f"{id_}: {line.quantity}"
+
+
+NUMBERED = {
+    "Baek": "Table 1-2 Fig. 1-5 Definition 1-3 Theorem 1-1 Proposition 1-2 Algorithm 1-3",
+    "Xue": "Table 1-2 Fig. 1-5 Definition 1-3 Lemma 1-8 Theorem 1-3 Algorithm 1-4",
+    "Zhao": "Table 1-2 Fig. 1-6 Definition 1-4 Algorithm 1-4",
+    "Zhu": "Fig. 1-6 Definition 1-6 Proposition 1-1 Algorithm 1-2",
+    "Yuan": "Table 1-3 Fig. 1-10 Definition 1-3 Assumption 1-1 Lemma 1-1 Theorem 1-3 Corollary 1-2 Remark 1-3 "
+    "Algorithm 1-1",
+}
+"""What each paper numbers, counted in its text (Fed-CAD's lemma and theorems carry their section's number)."""
+
+
+@pytest.mark.parametrize("paper", NUMBERED)
+def test_every_number_of_a_paper_is_listed(paper: str) -> None:
+    rows = json.loads(invoke("--list", "--json").stdout)
+    listed = {item for row in rows if row["paper"].startswith(paper) for item in numbers(row["place"])}
+    words = NUMBERED[paper].split()
+    for kind, span in zip(words[::2], words[1::2], strict=True):
+        first, last = map(int, span.split("-"))
+        assert {(kind.rstrip("."), number) for number in range(first, last + 1)} <= listed
+
+
+def numbers(place: str) -> set[tuple[str, int]]:
+    """Returns the kinds and numbers of items that a place names: "Lemmas 1, 7 to 8 and Theorem 3" names four."""
+    found: set[tuple[str, int]] = set()
+    kinds = re.split(r"(Table|Fig|Definition|Lemma|Theorem|Proposition|Assumption|Corollary|Remark|Algorithm)", place)
+    for kind, text in zip(kinds[1::2], kinds[2::2], strict=True):
+        text = re.sub(r"§.*", "", text)
+        roman = {"III": 3, "II": 2, "I": 1}
+        for first, last in re.findall(r"\b(\d+|I{1,3})\b(?: to (\d+))?", text):
+            start = roman.get(first) or int(first)
+            found |= {(kind, number) for number in range(start, int(last or start) + 1)}
+    return found
+
+
 def test_links_of_the_pages_lead_somewhere() -> None:
     folder = Path(__file__).parents[2] / "docs" / "papers"
     for path in folder.iterdir():

@@ -20,9 +20,9 @@ from sordino.report import static
 from sordino.report.reading import RunView
 
 FIGURES = {
-    "baek": ["table2", *(f"fig{n}" for n in range(1, 6)), "propositions"],
+    "baek": ["table2", *(f"fig{n}" for n in range(1, 6)), "algorithm3", "propositions"],
     "xue": ["fig2", "fig3", *(f"fig{n}{part}" for n in (4, 5) for part in "abcd"), "lemmas", "theorems"],
-    "adpfl": ["fig4", "table2", "fig5", "fig6", "definition4"],
+    "adpfl": ["fig4", "fig4-median", "table2", "fig5", "fig6", "definition4"],
     "cad": [*(f"fig{n}" for n in range(1, 7)), "theorems"],
     "yuan": ["table2", *(f"fig{n}" for n in range(2, 11)), "table3", "table3-overfitting", "theorems", "theorem3"],
 }
@@ -56,6 +56,8 @@ def imagine(recipe: Recipe) -> RunView:
             "round": place + 1,
             "accuracy": float(value),
             "loss": float(1 - value),
+            "survivors": 40,
+            "noise_stddev": 0.025,
             "knobs": {"noise_multiplier": 0.7 ** (place // 3), "last_round": 30.0},
         }
         for place, value in enumerate(accuracy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from papers.catalogue import EXPERIMENTS
 from papers.experiment_runner import ExperimentRunner
 
 from papers import baek_accounting, fed_cad, xue, yuan
+from sordino.account.accountants.published import yuan_sigma, yuan_sum
 
 
 def test_table_2_of_baek_is_equal_but_for_one_last_digit(tmp_path: Path) -> None:
@@ -69,3 +71,16 @@ def test_no_number_of_rounds_makes_yuans_amplitude_rise_with_theta_as_table_ii_d
     for rounds in range(1, 101):
         row = [yuan.first_sigma(theta, rounds) for theta in yuan.THETAS]
         assert all(after <= before * (1 + 1e-12) for before, after in pairwise(row))
+
+
+def test_yuans_remarks_on_eq_8_hold() -> None:
+    def sigma(epsilon: float, rounds: int, rate: float, theta: float) -> float:
+        return yuan_sigma(1.0, epsilon, 1e-3, rate, yuan_sum(theta, rounds))
+
+    base = sigma(10, 30, 0.1, 1.05)
+    assert sigma(5, 30, 0.1, 1.05) > base  # Remark 1: more noise, less ε; and more rounds need more of it
+    assert sigma(10, 31, 0.1, 1.05) > base
+    assert sigma(10, 30, 0.2, 1.05) > base  # Remark 2: so do more clients
+    plain = (2 * 0.1 * 30 * math.log(1 / 1e-3)) ** 0.5 / 10  # Remark 3
+    assert sigma(10, 30, 0.1, 1.0) == pytest.approx(plain)
+    assert sigma(10, 30, 0.1, 1 + 1e-7) == pytest.approx(plain, rel=1e-5)

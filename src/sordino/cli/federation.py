@@ -146,7 +146,7 @@ def _ended(own: Any, status: Any, as_json: bool) -> None:
     pages.write(read_all([run_folder], public=True)[0], page, None)
     document = CertificateDocument.from_json((run_folder / "public" / "certificate.json").read_text())
     if as_json:
-        print(strict_json.dumps({"run": str(run_folder), "report": str(page)} | status.model_dump()))
+        print(strict_json.dumps({"folder": str(run_folder), "report": str(page)} | status.model_dump()))
         return
     console = Console()
     console.print(certificate(document))

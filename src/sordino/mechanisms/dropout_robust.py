@@ -20,10 +20,11 @@ revealing) is the same with and without one client; where an outsider could tell
 promise, of whose view his own is a function.
 
 **Faithful.** Algorithm 2 (`plain`), Algorithm 3 (`extended`), or no correction (`uncalibrated`), see
-`perturb/printed.py`: what survivors send tells the server about the noise that stays, so its certified ε belongs to
-2z·√(n′/(n+n′)) instead of 2z, and the division by the survivors' weight leaves add_remove without any bound. The claim
-is the paper's accountant. With `record_limit` every client's weight is told: unless `public.sizes` declares these
-numbers public, nothing is promised at all.
+`perturb/printed.py`; with `aggregate.kind = "secure"` messages go through the protocol as integers, as in Algorithm 3
+(`perturb/printed_integers.py`), else a plain sum stands in for it. What survivors send tells the server about the noise
+that stays, so its certified ε belongs to 2z·√(n′/(n+n′)) instead of 2z, and the division by the survivors' weight
+leaves add_remove without any bound. The claim is the paper's accountant. With `record_limit` every client's weight is
+told: unless `public.sizes` declares these numbers public, nothing is promised at all.
 
 Where we deviate: shares are equal and not in proportion to w_i, so that nobody has to tell the server how much data it
 has; the sum is divided by a public constant; the noise multiplier is relative to clip_norm, not to 2·clip_norm.
@@ -43,13 +44,16 @@ from sordino.account.accountants.accountant import price
 from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
+from sordino.aggregate.printed_sum import PrintedSecureSum
 from sordino.bound.weighted import StayNear, WeightedClip, weights
+from sordino.errors import RecipeError
 from sordino.events import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
 from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.noise import noise_for
 from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options, Variant
 from sordino.perturb.printed import Form, PrintedShares
+from sordino.perturb.printed_integers import FRACTION_BITS, PrintedIntegerShares
 from sordino.train.local import LocalSteps
 
 PRIVATE_WEIGHTS = "each client tells how many records it holds, and public.sizes does not declare these numbers public"
@@ -113,7 +117,8 @@ def _faithful(options: DropoutRobust, facts: PublicFacts) -> Mechanism:
     expected = facts.expected * (float(counts.mean()) if facts.sizes_public else _mean_weight(options, facts))
     least = options.minimum_weight or (1 - facts.tolerance) * expected
     why = PRIVATE_WEIGHTS if weighted and not facts.sizes_public else None
-    shares = PrintedShares(options.form, counts, least, facts.tolerance, why)
+    kind = PrintedIntegerShares if facts.secure_by_name else PrintedShares
+    shares = kind(options.form, counts, least, facts.tolerance, why)
     multiplier = options.noise_multiplier or _calibrated(options, facts)
     return Mechanism(
         name=options.name,
@@ -124,11 +129,23 @@ def _faithful(options: DropoutRobust, facts: PublicFacts) -> Mechanism:
         local=LocalSteps(),
         bounder=WeightedClip(options.record_limit),
         perturber=shares,
-        aggregator=PlainSum(None),
+        aggregator=_printed_sum(shares, facts),
         adapter=Steady(options.clip_norm, multiplier),
         claim=_claim(options, facts, multiplier),
         after_step=StayNear(options.clip_norm),
     )
+
+
+def _printed_sum(shares: PrintedShares, facts: PublicFacts) -> PlainSum | PrintedSecureSum:
+    if not isinstance(shares, PrintedIntegerShares):
+        return PlainSum(None)
+    if facts.tolerance + facts.corrupt / 2 >= 0.5 or facts.shards > 1:
+        raise RecipeError(
+            f"aggregate.tolerance is {facts.tolerance:g}, aggregate.corrupt {facts.corrupt:g} and aggregate.shards "
+            f"{facts.shards}: the printed secure sum needs tolerance + corrupt / 2 below 0.5, and one shard"
+        )
+    scale = 2.0**FRACTION_BITS
+    return PrintedSecureSum(1.0, facts.tolerance, shares.modulus_bits, facts.fidelity, facts.corrupt, scale)
 
 
 def _weights(options: DropoutRobust, facts: PublicFacts) -> Tensor:

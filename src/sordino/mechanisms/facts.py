@@ -69,6 +69,8 @@ class PublicFacts:
     train: LocalTraining
     secure: bool = False
     """Whether noise shares are summed securely, as integers."""
+    secure_by_name: bool = False
+    """Whether the recipe names the secure sum (`aggregate.kind = "secure"`): printed shares then go through it too."""
     fidelity: Fidelity = "exact"
     corrupt: float = 0.0
     """Share of a cohort that may work with the server (secure)."""

@@ -18,7 +18,8 @@ noise, so its certified ε is finite; but the sensitivity is C (zero_out) or 2C 
 astronomical.
 
 Where we deviate: p_k and |D_k| count as public in faithful mode; M* takes θ − 1 for a misprinted U − 1
-(`account/plan/convergence.py`), and in certified mode comes from the certified noise.
+(`account/plan/convergence.py`), and in certified mode comes from the certified noise. M* rounds have T/M* local steps
+each, T being those of the recipe, so that fewer aggregations cost no training.
 """
 
 from __future__ import annotations
@@ -125,6 +126,7 @@ def _certified(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
             plan.refit() if options.refine else None,
         ),
         adaptive=options.refine,
+        stretch=facts.rounds / rounds,
         server_learning_rate=server_rate,
     )
 
@@ -149,6 +151,7 @@ def _faithful(options: GeometricNoise, facts: PublicFacts) -> Mechanism:
             "Eq. (8) solved for ε: (Δs/σ)·√(2q·S·ln(1/δ)), for the whole schedule, whoever took part",
             lambda times, delta: printed.claimed(level, rounds, delta),
         ),
+        stretch=facts.rounds / rounds,
         after_step=ClipWeights(clip_norm),
     )
 
@@ -172,12 +175,17 @@ def _unproved(options: GeometricNoise, facts: PublicFacts) -> str | None:
 
 
 def planned_rounds(options: GeometricNoise, facts: PublicFacts, energy: Callable[[int], float]) -> int:
-    """Returns M: run.rounds, or M* where the constants of the loss are given and noise has this energy by M."""
+    """Returns M: run.rounds, or M* where the constants of the loss are given and noise has this energy by M.
+
+    The work stays the same: T = run.rounds · local steps, of which M rounds have τ = T/M each (`Mechanism.stretch`).
+    """
     if options.convergence is None:
         return facts.rounds
+    records, passes = facts.mean_records, facts.train.epochs or 1
+    steps = facts.train.steps or passes * math.ceil(records / min(records, facts.train.batch_size or records))
     bound = ConvergenceBound(
         options.convergence.constants(),
-        facts.rounds * (facts.train.steps or 1),
+        facts.rounds * steps,
         max(2, facts.population),
         facts.expected,
         theta_of(options, facts),

@@ -30,8 +30,8 @@ def check(
     **Formal guarantees**: the module and PyTorch's global generator are left as they were; no private data is used.
 
     **Edge cases**: weights shared between layers are fine (they are one component); frozen weights too (they are not
-    trained). Dropout is refused: it draws from the global generator, so that a run could not be repeated, and noise
-    regularises enough.
+    trained). `nn.Dropout` is fine too: its draws are keyed (`train/dropout.py`). Other layers that draw from the global
+    generator are refused, as a run could not be repeated.
     """
     for name, layer in module.named_modules():
         complaint = _complaint(layer)
@@ -41,7 +41,10 @@ def check(
     if input_shape is not None:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(0)
-            _probe(copy.deepcopy(module).train(), made_up(module, input_shape, input_dtype))
+            probed = copy.deepcopy(module).train()
+            for layer in probed.modules():
+                layer.train(type(layer) is not nn.Dropout and layer.training)
+            _probe(probed, made_up(module, input_shape, input_dtype))
 
 
 def made_up(
@@ -119,8 +122,8 @@ def _complaint(layer: nn.Module) -> str | None:
         return f"it mixes examples and counts batches; use {_group_norm(features)} instead."
     if isinstance(layer, _InstanceNorm) and layer.track_running_stats:
         return "it keeps running statistics; make it with track_running_stats=False."
-    if isinstance(layer, (_DropoutNd, nn.RReLU)):
-        return "it draws from the global generator, so no run could be repeated; remove it."
+    if isinstance(layer, (_DropoutNd, nn.RReLU)) and type(layer) is not nn.Dropout:
+        return "it draws from the global generator, so no run could be repeated; remove it, or use nn.Dropout."
     if isinstance(layer, (nn.RNNBase, nn.MultiheadAttention)) and layer.dropout:
         return "its dropout draws from the global generator, so no run could be repeated; set dropout=0."
     return None

@@ -56,6 +56,16 @@ def convolutional(convolutions: Callable[[int], list[nn.Module]], dense: Sequenc
     return layers
 
 
+def last_dropped(layers: Layers, rate: float) -> Layers:
+    """Returns a network with a dropout layer before its last one."""
+
+    def dropped(shape: InputShape, outputs: int, hidden: Sequence[int], activation: str) -> list[nn.Module]:
+        *front, last = layers(shape, outputs, hidden, activation)
+        return [*front, nn.Dropout(rate), last]
+
+    return dropped
+
+
 def tfp(channels: int) -> list[nn.Module]:
     """Returns the convolutions of TensorFlow Privacy's tutorial network."""
     first = nn.Conv2d(channels, 16, 8, stride=2, padding=3), nn.ReLU(), nn.MaxPool2d(2, 1)

@@ -1,7 +1,8 @@
 """Models by name: linear ones, MLPs, and the small networks of the papers.
 
-Every model is a plain `nn.Sequential` of layers that the batched engine knows. Convolutional networks expect images
-`[channels, height, width]`. The papers leave sizes out; what we chose in their place is said in each description.
+Every model is a plain `nn.Sequential` of layers that the batched engine knows (but for dropout). Convolutional networks
+expect images `[channels, height, width]`. The papers leave sizes out; what we chose in their place is said in each
+description.
 """
 
 from __future__ import annotations
@@ -13,7 +14,18 @@ import torch
 from torch import nn
 
 from sordino.errors import ModelError
-from sordino.models.networks import InputShape, Layers, convolutional, doubled, linear, mlp, mlp_yuan, pooled, tfp
+from sordino.models.networks import (
+    InputShape,
+    Layers,
+    convolutional,
+    doubled,
+    last_dropped,
+    linear,
+    mlp,
+    mlp_yuan,
+    pooled,
+    tfp,
+)
 
 
 @dataclass(frozen=True)
@@ -87,6 +99,11 @@ _ALL = (
         "dropout_robust paper: TensorFlow Privacy's CNN (26,010 weights on 28 × 28), without the paper's dropout "
         "layer, whose rate it does not state",
         convolutional(tfp, (32,)),
+    ),
+    Blueprint(
+        "cnn_tfp_dropout",
+        "cnn_tfp with a dropout layer of rate 0.5 between its dense layers, as the paper has one of unstated rate",
+        last_dropped(convolutional(tfp, (32,)), 0.5),
     ),
     Blueprint(
         "cnn_xue",

@@ -67,6 +67,7 @@ def assemble(
         )
     loss = models.loss(recipe.model.loss, module, federation.classes)
     record = models.made_up(module, shape, kind, 1)[0]
+    training = training.stretched(mechanism.stretch)
     trainer = Trainer(
         module, loss, training, recipe.train.engine, recipe.train.chunk, mechanism.after_step, record, recipe.run.device
     )
@@ -199,6 +200,7 @@ def _facts(recipe: Recipe, federation: Federation, layout: Layout, training: Loc
         tolerance=_margin(recipe, expected) if tolerance is None else tolerance,
         participations=recipe.budget.participations or likely_participations(recipe.run.rounds, expected, population),
         secure=recipe.aggregate.kind != "plain",
+        secure_by_name=recipe.aggregate.kind == "secure",
         fidelity=recipe.aggregate.fidelity,
         corrupt=recipe.aggregate.corrupt,
         shards=recipe.aggregate.shards,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from sordino.random.streams import Randomness
 from sordino.train.batches import EpochBatches, Rectangle
+from sordino.train.dropout import dropping
 from sordino.train.gradients import Gradients
 from sordino.train.optimizers import Optimizer, OptimizerState
 from sordino.train.shard import Shard
@@ -69,7 +70,8 @@ class Descent:
             count = int((counts > step).sum())
             active = w[:count]
             state = {name: value[:count] for name, value in state.items()}
-            found = mean_gradients(self.gradients, active, shard, batches.step(step, count))
+            with dropping(randomness, round_, step):
+                found = mean_gradients(self.gradients, active, shard, batches.step(step, count))
             if self.weight_decay:
                 found = torch.add(found, active, alpha=self.weight_decay)
             if memory is not None:

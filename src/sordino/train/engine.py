@@ -20,6 +20,7 @@ from sordino.errors import RecipeError
 from sordino.layout import Layout
 from sordino.models.losses import Loss
 from sordino.train.device import OnDevice
+from sordino.train.dropout import has_dropout
 from sordino.train.functional import FunctionalGradients
 from sordino.train.gradients import Gradients
 from sordino.train.layered import LayeredGradients
@@ -89,6 +90,8 @@ def _chosen(model: nn.Module, loss: Loss, engine: str, record: Tensor | None) ->
     `nn.Sequential` or by a `forward` of its own. Else they take the taps, which need a made-up `record`, and where
     `vmap` cannot run the model, or without a record, the loop (`vmap` where no convolution makes it slow).
     """
+    if has_dropout(model):
+        return EngineChoice("loop", LoopedGradients(model, loss), "its dropout is drawn record by record")
     if engine in ("layers", "taps", "vmap", "loop"):
         return EngineChoice(engine, gradients(model, loss, engine, record), "train.engine asks for it")  # type: ignore[arg-type]
     if engine not in ("auto", "batched", "processes"):

@@ -13,6 +13,7 @@ from sordino.random.on_grid import noisy_sums
 from sordino.random.streams import Randomness
 from sordino.train.batches import EpochBatches, PoissonBatches, Rectangle
 from sordino.train.descent import AfterStep, mean_gradients
+from sordino.train.dropout import dropping
 from sordino.train.gradients import SINGLE, Gradients, clip_factors
 from sordino.train.optimizers import Optimizer
 from sordino.train.shard import Shard
@@ -70,7 +71,8 @@ class PrivateDescent:
         state = self.optimizer.init(w)
         draw = self._drawer(shard, privacy.sampling_rate, randomness, round_)
         for step in range(privacy.steps):
-            found = self._noisy(w, shard, draw(step), privacy, randomness, (f"local noise/{step}", round_))
+            with dropping(randomness, round_, step):
+                found = self._noisy(w, shard, draw(step), privacy, randomness, (f"local noise/{step}", round_))
             found.add_(w, alpha=self.weight_decay)
             direction, state = self.optimizer.direction(state, found)
             w.sub_(direction, alpha=self.optimizer.learning_rate)

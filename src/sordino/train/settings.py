@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sordino.errors import RecipeError
@@ -63,3 +63,9 @@ class LocalTraining:
             raise RecipeError(f"train.damping is {self.damping}: give a positive number.")
         if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
             raise RecipeError(f"train.weight_decay is {self.weight_decay}: give 0 or a positive number.")
+
+    def stretched(self, factor: float) -> LocalTraining:
+        """Returns the settings with so many times the steps (or passes): the nearest whole number, at least 1."""
+        if self.steps is not None:
+            return replace(self, steps=max(1, round(self.steps * factor)))
+        return replace(self, epochs=max(1, round((self.epochs or 1) * factor)))

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from sordino.random.streams import Randomness
 from sordino.train.batches import EpochBatches, PoissonBatches, rectangles
+from sordino.train.dropout import dropping
 from sordino.train.gradients import Gradients
 from sordino.train.private import example_sums
 from sordino.train.shard import Shard
@@ -35,13 +36,9 @@ class StepSum:
         batches = EpochBatches(shard, self.batch_size, randomness, round_)
         total, norms = torch.zeros_like(w0, dtype=torch.float64), w0.new_zeros(len(shard.clients))
         for batch in batches.step(0, len(shard.clients)):
-            part, lengths = self.gradients.clipped_clients(
-                w0[None],
-                batch.take(shard.x),
-                batch.take(shard.y),
-                batch.means(w0.dtype),
-                clip_norm / self.learning_rate,
-            )
+            records = batch.take(shard.x), batch.take(shard.y), batch.means(w0.dtype)
+            with dropping(randomness, round_, 0):
+                part, lengths = self.gradients.clipped_clients(w0[None], *records, clip_norm / self.learning_rate)
             total.sub_(part, alpha=self.learning_rate)
             norms[torch.from_numpy(batch.rows)] = lengths * self.learning_rate
         return total, norms
@@ -74,6 +71,7 @@ class ExampleSum:
             )
         else:
             batches, counts = PoissonBatches(shard, sampling_rate, randomness, round_).step(0)
-        sums, clipped = example_sums(self.gradients, w0[None], shard, batches, clip_norm)
+        with dropping(randomness, round_, 0):
+            sums, clipped = example_sums(self.gradients, w0[None], shard, batches, clip_norm)
         total = sums if per_client else sums.sum(0, keepdim=True, dtype=torch.float64)
         return total, counts, clipped.numpy()
