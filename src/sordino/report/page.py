@@ -17,9 +17,6 @@ from sordino.report.reading import RunView
 from sordino.report.remarks import missing, remarks
 from sordino.report.words import PromiseWords, figure, number, promise
 
-_TILES = 6
-"""Numbers in the row below the certificate; the last ones matter least, and would stand alone in a second row."""
-
 
 def write(view: RunView, out: Path, images: Path | None) -> list[Path]:
     """Writes the report, and with `images` every plot of it as SVG and PNG; returns the files."""
@@ -122,7 +119,7 @@ def _tiles(view: RunView) -> str:
         ("budget ε", f"{view.recipe.budget.epsilon:g}") if view.recipe.budget.epsilon is not None else None,
         ("seconds", f"{view.seconds:.1f}") if view.seconds is not None else None,
     ]
-    shown = list(filter(None, tiles))[:_TILES]
+    shown = filter(None, tiles)
     inner = "".join(f'<div class="card tile"><b>{text}</b><span>{name}</span></div>' for name, text in shown)
     return f'<div class="tiles">{inner}</div>'
 
