@@ -46,6 +46,7 @@ checker: setup
 
 bench: setup
 	$(BIN)/python benchmarks/train.py
+	$(BIN)/python benchmarks/dp_sgd.py
 
 bench-ledger: setup
 	$(BIN)/python benchmarks/ledger_scale.py

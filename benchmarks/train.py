@@ -11,6 +11,7 @@ by `--frameworks` (pfl 0.6 cannot be installed beside dp-accounting 0.6).
 import argparse
 import json
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -227,7 +228,10 @@ def main() -> None:
     text = report(measured, chosen.turns)
     print(text)
     if chosen.write:
-        (HERE / "RESULTS.md").write_text(text)
+        results = HERE / "RESULTS.md"
+        parts = re.split(r"(?m)^(?=# )", results.read_text()) if results.exists() else []
+        others = [part for part in parts if part.strip() and not part.startswith(text.splitlines()[0] + "\n")]
+        results.write_text("\n".join([text, *others]))
 
 
 if __name__ == "__main__":

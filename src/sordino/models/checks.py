@@ -122,7 +122,8 @@ def _complaint(layer: nn.Module) -> str | None:
         return f"it mixes examples and counts batches; use {_group_norm(features)} instead."
     if isinstance(layer, _InstanceNorm) and layer.track_running_stats:
         return "it keeps running statistics; make it with track_running_stats=False."
-    if isinstance(layer, (_DropoutNd, nn.RReLU)) and type(layer) is not nn.Dropout:
+    idle = isinstance(layer, _DropoutNd) and (type(layer) is nn.Dropout or layer.p == 0)
+    if isinstance(layer, (_DropoutNd, nn.RReLU)) and not idle:
         return "it draws from the global generator, so no run could be repeated; remove it, or use nn.Dropout."
     if isinstance(layer, (nn.RNNBase, nn.MultiheadAttention)) and layer.dropout:
         return "its dropout draws from the global generator, so no run could be repeated; set dropout=0."

@@ -94,8 +94,9 @@ def lora(
     if not chosen:
         raise ModelError("the model has no nn.Linear layer to adapt: name others in layers, or train it as it is.")
     generator = torch.Generator().manual_seed(seed)
-    for name, layer in chosen.items():
-        _replace(adapted, name, Adapted(layer, rank, scale, generator))
+    with torch.random.fork_rng(devices=[]):
+        for name, layer in chosen.items():
+            _replace(adapted, name, Adapted(layer, rank, scale, generator))
     for name in trained:
         adapted.get_submodule(name).requires_grad_()
     return adapted

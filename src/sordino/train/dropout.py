@@ -62,7 +62,7 @@ class KeyedDropout(nn.Module):
 
 def has_dropout(model: nn.Module) -> bool:
     """Returns whether some layer drops units."""
-    return any(type(layer) is nn.Dropout for layer in model.modules())
+    return any(type(layer) is nn.Dropout and layer.p > 0 for layer in model.modules())
 
 
 def keyed(model: nn.Module) -> list[KeyedDropout]:

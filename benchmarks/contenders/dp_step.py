@@ -1,0 +1,94 @@
+"""Takes steps of DP-SGD in a process of its own: `dp_step.py CONTENDER WORKLOAD`; a line on stdin is a step.
+
+Answers leave as one JSON object a line: wall-clock and processor seconds, and at the end of the first the sum's norm
+without noise, so that one can see that all compute the same.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+from serve import processor_seconds
+from torch import nn
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from steps import CLIP_NORM, LEARNING_RATE, NOISE_MULTIPLIER, STEPS, Step
+
+
+def sordino(step: Step, option: str):
+    """Ten clients, their clipped gradients in one sum, noise as in a simulation."""
+    import numpy as np
+
+    from sordino.data.federation import ClientData
+    from sordino.models.losses import cross_entropy
+    from sordino.random.streams import SERVER, Streams
+    from sordino.train import LocalTraining, Trainer
+
+    model, (x, y) = step.model(), step.batch()
+    trainer, streams = Trainer(model, cross_entropy, LocalTraining(), option, record=x[0]), Streams(0)
+    offsets = np.linspace(0, len(x), step.clients + 1).astype(np.int64)
+    state = {"w": nn.utils.parameters_to_vector(model.parameters()).detach().clone(), "round": 0}
+    lent = ClientData(np.arange(step.clients), offsets, x, y)
+
+    def take(noise: float) -> None:
+        state["round"] += 1
+        total, _ = trainer.example_sum(state["w"], lent, CLIP_NORM, None, streams, state["round"])
+        drawn = streams.normals("noise", state["round"], np.array([SERVER]), len(state["w"]))[0]
+        mean = (total + drawn * (noise * CLIP_NORM)) / len(x)
+        state["w"] = state["w"] - LEARNING_RATE * mean.to(state["w"].dtype)
+
+    return take, lambda: state["w"]
+
+
+def opacus(step: Step, option: str):
+    """Opacus 1.6: `hooks` or `ghost`, with physical batches of so many records."""
+    from opacus.grad_sample import GradSampleModule
+    from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import GradSampleModuleFastGradientClipping
+    from opacus.layers import DPGRU
+    from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
+    from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
+
+    kind, physical = option.split(":")
+    model, (x, y) = step.model(DPGRU), step.batch()
+    plain = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+    settings = {"noise_multiplier": NOISE_MULTIPLIER, "max_grad_norm": CLIP_NORM, "expected_batch_size": len(x)}
+    criterion = nn.CrossEntropyLoss()
+    if kind == "ghost":
+        wrapped = GradSampleModuleFastGradientClipping(model, max_grad_norm=CLIP_NORM, use_ghost_clipping=True)
+        optimizer = DPOptimizerFastGradientClipping(plain, **settings)
+        criterion = DPLossFastGradientClipping(wrapped, optimizer, criterion, "mean")
+    else:
+        wrapped, optimizer = GradSampleModule(model), DPOptimizer(plain, **settings)
+    parts = list(zip(x.split(int(physical)), y.split(int(physical)), strict=True))
+
+    def take(noise: float) -> None:
+        optimizer.noise_multiplier = noise
+        for place, (some, labels) in enumerate(parts):
+            optimizer.signal_skip_step(place + 1 < len(parts))
+            loss = criterion(wrapped(some), labels)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return take, lambda: nn.utils.parameters_to_vector(model.parameters()).detach()
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # whatever a framework prints goes to standard error
+    name, workload, option = sys.argv[1:]
+    take, weights = {"sordino": sordino, "opacus": opacus}[name](STEPS[workload], option)
+    before = weights().clone()
+    take(0.0)
+    print(json.dumps({"moved": float((weights() - before).norm())}), file=answers)
+    for _ in sys.stdin:
+        began, busy = time.perf_counter(), processor_seconds()
+        take(NOISE_MULTIPLIER)
+        print(json.dumps([time.perf_counter() - began, processor_seconds() - busy]), file=answers)
+
+
+if __name__ == "__main__":
+    main()
