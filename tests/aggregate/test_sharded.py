@@ -11,7 +11,6 @@ from sordino.aggregate.secure_sum import SecureSum
 from sordino.aggregate.sharded_sum import HONEST
 from sordino.data.federation import Federation
 from sordino.errors import ProtocolError, RecipeError
-from sordino.federation.plan import require_deployable
 from sordino.recipe import Recipe
 from sordino.runs.run import run
 from sordino.runs.setup import assemble
@@ -148,12 +147,6 @@ def test_shards_that_make_no_sense_are_refused_with_a_sentence(people, settings,
     chosen = Recipe.load(None, ["mechanism.name=dropout_robust", *settings])
     with pytest.raises(RecipeError, match=sentence):
         assemble(chosen, federation=people)
-
-
-def test_shards_are_not_deployed_across_machines(people):
-    assert require_deployable(assemble(recipe(), federation=people))
-    with pytest.raises(RecipeError, match="one secure sum a round"):
-        require_deployable(assemble(recipe("aggregate.shards=4"), federation=people))
 
 
 def test_too_few_shards_that_could_be_summed_abort_the_round(people):

@@ -42,6 +42,7 @@ COMPOSED = tuple(f"{name} {mode}" for name in MECHANISMS for mode in ("certified
 WORLDS = (
     (),
     ("aggregate.kind=plain",),
+    ("aggregate.kind=secure", "aggregate.tolerance=0.2"),
     ("select.kind=fixed", "select.size=4"),
     ("select.kind=poisson", "select.rate=0.6"),
     ("opening.feature_mean=0.1", "opening.channel_moment=0.2"),
