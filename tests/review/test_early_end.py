@@ -85,3 +85,18 @@ def test_a_run_that_needs_all_its_clients_shows_that_each_is_there(ledger):
     for plan in (PLAN, server_sees_all):
         assert chance(ledger, plan=plan, budget=rich, minimum=60) == 1
     assert chance(ledger, plan=[(Charge(SERVER, GaussianDpEvent(4.0)),)] * ROUNDS, budget=rich, minimum=60) == 0
+
+
+def test_one_client_more_may_not_decide_how_long_a_run_plays(ledger):
+    """Without coins: all but a few may spend less than the plan costs, so that one of the few keeps the run going."""
+    event = GaussianDpEvent(4.0)
+    hidden, held = (
+        [(Charge(Guarantee("client", "outsider", how), event),)] * ROUNDS for how in ("add_remove", "zero_out")
+    )
+    few = Budget(2.2, 1e-5, dict.fromkeys(range(55), 1.0))
+    assert chance(ledger, plan=hidden, budget=few) == 1.0
+    assert chance(ledger, plan=held, budget=few) == 0.0  # who is there is no secret then
+    assert chance(ledger, plan=hidden, budget=Budget(9.0, 1e-5, {3: 8.0})) == 0.0  # everybody can pay for everything
+    assert chance(ledger, plan=hidden, budget=BUDGET) == 0.0  # all alike: it ends when it ends
+    released(ledger, "first", 1)
+    assert chance(ledger, plan=hidden, budget=BUDGET) == 1.0  # three have spent more than the others

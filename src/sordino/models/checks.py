@@ -125,6 +125,8 @@ def _complaint(layer: nn.Module) -> str | None:
     idle = isinstance(layer, _DropoutNd) and (type(layer) is nn.Dropout or layer.p == 0)
     if isinstance(layer, (_DropoutNd, nn.RReLU)) and not idle:
         return "it draws from the global generator, so no run could be repeated; remove it, or use nn.Dropout."
+    if isinstance(layer, (nn.Embedding, nn.EmbeddingBag)) and layer.max_norm is not None:
+        return "with max_norm it shortens the rows that records look up, which would show who looked; leave it out."
     if isinstance(layer, (nn.RNNBase, nn.MultiheadAttention)) and layer.dropout:
         return "its dropout draws from the global generator, so no run could be repeated; set dropout=0."
     return None
@@ -147,11 +149,13 @@ def _check_weights(module: nn.Module) -> None:
 
 
 def _probe(module: nn.Module, x: Tensor) -> None:
-    before = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    before = {name: held.clone() for name, held in state.items()}
     together = _forward(module, x)
-    for name, buffer in module.named_buffers():
-        if not torch.equal(buffer, before[name]):
-            raise ModelError(f"buffer {name!r} changes in the forward pass: clients would share it; remove its layer.")
+    for name, held in (*module.named_parameters(), *module.named_buffers()):
+        if not torch.equal(held, before[name]):
+            kind = "weight" if isinstance(held, nn.Parameter) else "buffer"
+            raise ModelError(f"{kind} {name!r} changes in the forward pass: clients would share it; remove its layer.")
     if together.dim() < 2 or len(together) != len(x):
         raise ModelError(
             f"the model turns {len(x)} records into an output of shape {tuple(together.shape)}: "

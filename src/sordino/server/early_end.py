@@ -32,18 +32,22 @@ def chance_of_early_end(ledger: Ledger, run: str, schedule: PlannedCharges, budg
     of this run that could be selected in its first round are counted on: who joins late, or belongs to another run of
     the federation, keeps no early round going.
     **Edge cases**: with no more clients than `minimum` a run does not even begin without one of them, which shows that
-    it is there: 1 where its presence is to be hidden (`add_remove`).
+    it is there: 1 where its presence is to be hidden (`add_remove`). So it is where not everybody can pay for the whole
+    plan and clients differ in what they may spend, have spent, or how often they took part: then one client more can
+    keep a run going that would have ended without it, whether or not coins are involved.
     """
-    if _there(ledger, run) <= minimum and any(_hides_presence(charge) for charges in schedule for charge in charges):
+    hides = any(_hides_presence(charge) for charges in schedule for charge in charges)
+    if hides and _there(ledger, run) <= minimum:
         return 1.0
-    amplified = [charge for charges in schedule for charge in charges if charge.payers == "eligible"]
-    if not amplified:
-        return 0.0
     plans = _by_guarantee(schedule)
     strictest = min([budget.epsilon, *budget.clients.values()])
     if all(_affordable(ledger, run, guarantee, plan, strictest, budget) for guarantee, plan in plans.items()):
         return 0.0
     earlier = any(entry.run != run for entry in ledger.entries)
+    amplified = [charge for charges in schedule for charge in charges if charge.payers == "eligible"]
+    if not amplified:
+        differ = earlier or budget.clients or np.ptp(ledger.participations[ledger.members])
+        return 1.0 if hides and differ else 0.0
     if earlier or not all(isinstance(charge.event, PoissonSampledDpEvent) for charge in amplified):
         return 1.0
     rates = [max(_rate(charge) for charge in charges if charge.payers == "eligible") for charges in schedule]

@@ -69,7 +69,7 @@ def keyed(model: nn.Module) -> list[KeyedDropout]:
     """Puts keyed layers in the place of a model's dropout layers, and returns them."""
     found = []
     for prefix, parent in list(model.named_modules()):
-        for name, child in list(parent.named_children()):
+        for name, child in list(parent._modules.items()):
             if type(child) is nn.Dropout:
                 layer = KeyedDropout(f"{prefix}.{name}".strip("."), child.p)
                 setattr(parent, name, layer)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from sordino.errors import RecipeError
 from sordino.layout import Layout
 from sordino.models.losses import Loss
+from sordino.train.agreement import disagreement
 from sordino.train.device import OnDevice
 from sordino.train.dropout import has_dropout
 from sordino.train.functional import FunctionalGradients
@@ -93,14 +94,19 @@ def _chosen(model: nn.Module, loss: Loss, engine: str, record: Tensor | None) ->
     if has_dropout(model):
         return EngineChoice("loop", LoopedGradients(model, loss), "its dropout is drawn record by record")
     if engine in ("layers", "taps", "vmap", "loop"):
-        return EngineChoice(engine, gradients(model, loss, engine, record), "train.engine asks for it")  # type: ignore[arg-type]
+        asked = gradients(model, loss, engine, record)  # type: ignore[arg-type]
+        if record is not None and engine != "loop" and (what := disagreement(asked, model, loss, record)):
+            raise RecipeError(f"train.engine is {engine!r}, but does not see through this model ({what}): choose auto.")
+        return EngineChoice(engine, asked, "train.engine asks for it")  # type: ignore[arg-type]
     if engine not in ("auto", "batched", "processes"):
         raise RecipeError(f"train.engine is {engine!r}: choose auto, batched, loop or processes.")
     layers = layers_of(model)
     if not isinstance(layers, str):
         shape = "an nn.Sequential" if type(model) is nn.Sequential else "a forward pass that is a chain"
         found = LayeredGradients(layers, loss, Layout.of(model).width)
-        return EngineChoice("layers", found, f"the model is {shape} of known layers")
+        if record is None or not disagreement(found, model, loss, record):
+            return EngineChoice("layers", found, f"the model is {shape} of known layers")
+        layers = "its layers do not do what they usually do"
     if record is None:
         kind: Engine = _for_clients(model)
         return EngineChoice(kind, gradients(model, loss, kind), layers)
@@ -109,6 +115,8 @@ def _chosen(model: nn.Module, loss: Loss, engine: str, record: Tensor | None) ->
     except Exception as error:  # whatever the model, or vmap, raises
         reason = str(error).strip().partition("\n")[0][:120]
         return EngineChoice("loop", LoopedGradients(model, loss), f"torch.func.vmap cannot run the model ({reason})")
+    if what := disagreement(tapped, model, loss, record):
+        return EngineChoice("loop", LoopedGradients(model, loss), f"taps do not see through the model ({what})")
     return EngineChoice("taps", tapped, layers)
 
 

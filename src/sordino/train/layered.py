@@ -55,7 +55,7 @@ class LayeredGradients:
         return x
 
     def gradients(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-        out = rows.new_empty(x.shape[0], self.width)
+        out = rows.new_zeros(x.shape[0], self.width)
         with torch.no_grad():
             for layer, inputs, error in self._terms(rows, x, y, weights):
                 layer.gradient(inputs, error, out)
@@ -92,7 +92,7 @@ class LayeredGradients:
         held(max(error[..., 0].numel() for _, _, error in terms), len(x), SPREAD)
         factors = clip_factors(norms, bound)[:, None]
         merged = [(layer, _together(inputs), _together(_scaled(error, factors))) for layer, inputs, error in terms]
-        return self._collected(merged, rows.new_empty(1, self.width, dtype=torch.float64))[0], norms
+        return self._collected(merged, rows.new_zeros(1, self.width, dtype=torch.float64))[0], norms
 
     @torch.no_grad()
     def _clip_examples(self, rows: Tensor, x: Tensor, y: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
@@ -107,7 +107,7 @@ class LayeredGradients:
         positions = max([1, *(error[0, 0, ..., 0].numel() for _, _, error in others)])
         held(mask.shape[1] * positions, mask.shape[1], SPREAD if positions > 1 else 1)
         dtype = rows.dtype if mask.shape[1] * positions <= SINGLE else torch.float64
-        out = self._collected(scaled, rows.new_empty(len(x), self.width, dtype=dtype))
+        out = self._collected(scaled, rows.new_zeros(len(x), self.width, dtype=dtype))
         for layer, each in single.items():
             cast(Single, layer).place(_weighted(factors, each), out)
         return out, norms

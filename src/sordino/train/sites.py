@@ -23,7 +23,7 @@ from sordino.models.outputs import scores
 from sordino.train.attention import Attention
 from sordino.train.layers.conv import Conv2d
 from sordino.train.layers.embedding import Embedding
-from sordino.train.layers.known import Components, components_of, convolution
+from sordino.train.layers.known import Components, components_of, convolution, hooked
 from sordino.train.layers.layer import Component
 from sordino.train.layers.linear import Linear
 from sordino.train.layers.single import Affine, LinearOverTime
@@ -59,7 +59,9 @@ class Sites:
 
 def rewritten(model: nn.Module) -> nn.Module:
     """Returns the model with recurrent and attention layers that can be tapped in place of the library's (in place)."""
-    for name, child in list(model.named_children()):
+    for name, child in list(model._modules.items()):
+        if child is None:
+            continue
         if Recurrent.knows(child):
             setattr(model, name, Recurrent(child))  # type: ignore[arg-type]
         elif Attention.knows(child):
@@ -163,10 +165,13 @@ def _candidates(model: nn.Module, components: Components) -> dict[str, Site]:
     for name, module in model.named_modules():
         make = _MAKERS.get(type(module))
         own = {key: known.get(f"{name}.{key}" if name else key) for key, _ in module.named_parameters()}
-        if make is not None and own and all(own.values()):
+        if make is None or not own or not all(own.values()) or hooked(module):
+            continue
+        made: Made = make(module, own)
+        if {key for _, weights in made.values() for key in weights} == own.keys():  # a weight beside them is nobody's
             found |= {
                 f"{name}{tap}": Site(name, layer, tuple(f"{name}.{key}" if name else key for key in weights))
-                for tap, (layer, weights) in make(module, own).items()
+                for tap, (layer, weights) in made.items()
             }
     return found
 
@@ -176,7 +181,7 @@ Made = dict[str, tuple[Any, tuple[str, ...]]]
 
 
 def _one(layer: Any, own: Mapping[str, Any]) -> Made:
-    return {} if layer is None else {"": (layer, tuple(own))}
+    return {} if layer is None else {"": (layer, _named(own, "weight", "bias"))}
 
 
 def _conv(module: nn.Conv2d, own: Mapping[str, Any]) -> Made:
@@ -205,12 +210,16 @@ def _attention(module: Attention, own: Mapping[str, Any]) -> Made:
     for place, kind in enumerate("qkv"):
         part = Component(weight.start + place * width * width, (width, width))
         shift = None if bias is None else Component(bias.start + place * width, (width,))
-        made[f".{kind}"] = Linear(part, shift), tuple(key for key in own if key.startswith("in_proj"))
+        made[f".{kind}"] = Linear(part, shift), _named(own, "in_proj_weight", "in_proj_bias")
     made[".out"] = (
         Linear(own["out_proj.weight"], own.get("out_proj.bias")),
-        tuple(key for key in own if key.startswith("out_proj")),
+        _named(own, "out_proj.weight", "out_proj.bias"),
     )
     return made
+
+
+def _named(own: Mapping[str, Any], *names: str) -> tuple[str, ...]:
+    return tuple(name for name in names if name in own)
 
 
 _MAKERS: dict[type[nn.Module], Any] = {

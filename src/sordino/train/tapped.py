@@ -27,6 +27,7 @@ from sordino.train.layers.known import components_of
 from sordino.train.layers.layer import Weighted
 from sordino.train.layers.single import Whole
 from sordino.train.sites import errors_of, find, inputs_of, rewritten
+from sordino.train.stateless import fresh_state
 from sordino.train.taps import Recorder, recording
 
 
@@ -63,7 +64,7 @@ class TappedGradients(LayeredGradients):
     def outputs(self, rows: Tensor, x: Tensor) -> Tensor:
         if len(rows) > 1:
             return torch.cat([self.outputs(row[None], own[None]) for row, own in zip(rows, x, strict=True)])
-        flat = scores(functional_call(self._model, self._layout.unflatten(rows[0]), (x.flatten(0, 1),)))
+        flat = scores(functional_call(self._model, fresh_state(self._model, self._layout, rows[0]), (x.flatten(0, 1),)))
         return flat.view(*x.shape[:2], *flat.shape[1:])
 
     def gradients(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
@@ -106,7 +107,7 @@ class TappedGradients(LayeredGradients):
 
     def _pass(self, row: Tensor, x: Tensor) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
         """Returns outputs, what each tapped layer was given, and what to differentiate by."""
-        weights = self._layout.unflatten(row.detach())
+        weights = fresh_state(self._model, self._layout, row.detach())
         zeros = {
             passage: row.new_zeros(1).expand(len(x), *shape).requires_grad_()
             for passage, shape in self.sites.shapes.items()

@@ -35,7 +35,7 @@ def layers_of(model: nn.Module) -> list[Layer] | str:
     """
     if len(Layout.of(model).names) != len(list(model.named_parameters(remove_duplicate=False))):
         return "some of its weights are frozen or shared"
-    if any(_hooked(module) for module in model.modules()):
+    if any(hooked(module) for module in model.modules()):
         return "it has hooks"
     leaves = list(_leaves("", model))
     links = list[ChainLink](leaves) if all(type(module) in _MAKERS for _, module in leaves) else chain(model)
@@ -85,15 +85,18 @@ def _pooled_first(layers: list[Layer]) -> list[Layer]:
 
 def _leaves(prefix: str, module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Yields the modules of nested sequences in order, with the prefix of their weights' names."""
-    if type(module) is nn.Sequential and not _hooked(module):
-        for name, child in module.named_children():
+    if type(module) is nn.Sequential and not hooked(module):
+        for name, child in module._modules.items():
             yield from _leaves(f"{prefix}{name}.", child)
     else:
         yield prefix, module
 
 
-def _hooked(module: nn.Module) -> bool:
-    return any(getattr(module, name) for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks"))
+def hooked(module: nn.Module) -> bool:
+    """Whether a module does more than its class says: hooks, or a method of its own in the place of `forward`."""
+    return "forward" in vars(module) or any(
+        getattr(module, name) for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
+    )
 
 
 def _layer(prefix: str, module: nn.Module, components: Components) -> Layer | None:

@@ -30,7 +30,7 @@ class Whole:
 
     def examples(self, x: Tensor, error: Tensor) -> Tensor:
         """Returns each example's own gradient, `[n, b, entries]`."""
-        return error.flatten(2)
+        return error.reshape(*error.shape[:2], -1)
 
     def place(self, sums: Tensor, out: Tensor) -> None:
         self.weight.of(out).copy_(sums.view(len(sums), *self.weight.shape))

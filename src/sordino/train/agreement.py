@@ -1,0 +1,64 @@
+"""Whether a fast engine's gradients are those of plain autograd: tried on made-up records, before training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from sordino.errors import ModelError
+from sordino.layout import Layout
+from sordino.models.losses import Loss
+from sordino.train.gradients import Gradients
+from sordino.train.looped import LoopedGradients
+
+_TOLERANCE = 2e-3
+_FAR = 1e30
+
+
+def disagreement(fast: Gradients, model: nn.Module, loss: Loss, record: Tensor) -> str:
+    """Returns in what an engine differs from plain autograd on two made-up records; empty where it does not.
+
+    A norm that is too small would break the bound on a record, so a model that an engine does not see through (hooks,
+    patched methods, weights in unusual places) is left to the loop.
+    """
+    plain, layout = LoopedGradients(model, loss), Layout.of(model)
+    trained = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
+    row = layout.flatten(trained)[None]
+    x = torch.stack([record, record.flip(-1) if record.dim() else record])[None]
+    mask = row.new_ones(1, 2)
+    outputs = plain.outputs(row, x).detach()
+    y = next((y for y in _targets(outputs) if _taken(loss, outputs, y)), None)
+    if y is None:
+        return "no targets of its loss are known"
+    try:
+        wanted = (*plain.clipped_examples(row, x, y, mask, _FAR), plain.gradients(row, x, y, mask))
+    except RuntimeError as error:
+        reason = str(error).strip().partition("\n")[0][:160]
+        raise ModelError(f"the model's gradient cannot be computed ({reason}): change that layer.") from None
+    try:
+        found = (*fast.clipped_examples(row, x, y, mask, _FAR), fast.gradients(row, x, y, mask))
+    except Exception as error:  # whatever an engine raises where it meets something new
+        return f"raised {type(error).__name__}"
+    names = ("sums of gradients", "norms of gradients", "gradients of clients")
+    return next((name for name, *pair in zip(names, found, wanted, strict=True) if _far(*pair)), "")
+
+
+def _targets(outputs: Tensor) -> Iterator[Tensor]:
+    """Yields targets that a loss may take: a class for each record, or for each place in it, or numbers."""
+    yield torch.zeros(outputs.shape[:2], dtype=torch.int64, device=outputs.device)
+    yield torch.zeros(*outputs.shape[:2], *outputs.shape[3:], dtype=torch.int64, device=outputs.device)
+    yield torch.zeros_like(outputs)
+
+
+def _taken(loss: Loss, outputs: Tensor, y: Tensor) -> bool:
+    try:
+        return len(loss(outputs.flatten(0, 1), y.flatten(0, 1))) == outputs.shape[1]
+    except (RuntimeError, ValueError, IndexError, TypeError):
+        return False
+
+
+def _far(found: Tensor, wanted: Tensor) -> bool:
+    size = float(wanted.double().norm())
+    return not float((found.double() - wanted.double()).norm()) <= _TOLERANCE * size + 1e-9
