@@ -160,3 +160,11 @@ def test_padding_follows_from_a_clients_own_batch():
             assert length == lengths[row] and rectangle.index.shape[1] == padded(int(length))
             seen[int(row)] = rectangle
     assert sorted(seen) == np.flatnonzero(lengths).tolist()
+
+
+def test_parts_of_a_rectangle_that_are_padding_alone_are_left_out():
+    (whole,) = rectangles(np.arange(2060), np.array([0]), np.array([0]), np.array([2060]), apart=True)
+    assert whole.index.shape[1] == padded(2060) > 2060
+    parts = list(whole.narrower(2**40, 32))
+    assert len(parts) > 2 and all(len(part.rows) for part in parts)
+    assert sum(int(part.lengths.sum()) for part in parts) == 2060

@@ -60,6 +60,8 @@ class Rectangle:
         cuts = [first for first in range(0, length, columns) if not first or length - first > more_than]
         for first, end in zip(cuts, [*cuts[1:], length], strict=True):
             inside = int(np.count_nonzero(self.lengths > first))  # lengths descend
+            if not inside:
+                return  # padding alone
             lengths = np.minimum(self.lengths[:inside] - first, end - first)
             yield Rectangle(self.rows[:inside], self.index[:inside, first:end], lengths)
 
