@@ -107,9 +107,9 @@ def test_the_private_page_calls_clients_by_name_and_the_public_one_does_not(tmp_
     from sordino.report.reading import read
 
     clinic = ("anna", "bert", "carl", "dora", "emil", "fred")
-    outcome, _ = study(
-        tmp_path / "run", None, *clinic, budget={"epsilon": 40, "clients": dict.fromkeys(clinic[1:], 1.0)}
-    )
+    stricter = {"epsilon": 40, "clients": dict.fromkeys(clinic[1:], 1.0)}
+    local = {"name": "fed_ldp", "clip_norm": 1.0}
+    outcome, _ = study(tmp_path / "run", None, *clinic, mechanism=local, budget=stricter)
     here = people(*clinic)
     private = replace(read(outcome.folder), given=here)
     assert set(private.client_names.values()) == set(clinic)
