@@ -6,7 +6,6 @@ that an outsider must not see (docs/accounting.md, "Ending a run early"). The ch
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -33,7 +32,7 @@ def chance_of_early_end(ledger: Ledger, run: str, schedule: PlannedCharges, budg
     the federation, keeps no early round going.
     **Edge cases**: with no more clients than `minimum` a run does not even begin without one of them, which shows that
     it is there: 1 where its presence is to be hidden (`add_remove`). So it is where not everybody can pay for the whole
-    plan and clients differ in what they may spend, have spent, or how often they took part: then one client more can
+    plan, clients differ in what they may spend or have spent, and no more than `minimum` can: then one client more can
     keep a run going that would have ended without it, whether or not coins are involved.
     """
     hides = any(_hides_presence(charge) for charges in schedule for charge in charges)
@@ -46,8 +45,10 @@ def chance_of_early_end(ledger: Ledger, run: str, schedule: PlannedCharges, budg
     earlier = any(entry.run != run for entry in ledger.entries)
     amplified = [charge for charges in schedule for charge in charges if charge.payers == "eligible"]
     if not amplified:
-        differ = earlier or budget.clients or np.ptp(ledger.participations[ledger.members])
-        return 1.0 if hides and differ else 0.0
+        dearest = max((_cost(ledger, run, guarantee, plan, budget) for guarantee, plan in plans.items()), default=0.0)
+        stricter = sum(limit * (1 + 1e-9) < dearest for limit in budget.clients.values())
+        able = _there(ledger, run) - stricter if dearest <= budget.epsilon * (1 + 1e-9) else 0
+        return 1.0 if hides and (earlier or budget.clients) and able <= minimum else 0.0
     if earlier or not all(isinstance(charge.event, PoissonSampledDpEvent) for charge in amplified):
         return 1.0
     rates = [max(_rate(charge) for charge in charges if charge.payers == "eligible") for charges in schedule]
@@ -87,6 +88,11 @@ def _affordable(
     ledger: Ledger, run: str, guarantee: Guarantee, plan: Sequence[DpEvent], epsilon: float, budget: Budget
 ) -> bool:
     """Returns whether a client that paid every charge of earlier runs can pay for the whole plan, too."""
+    return _cost(ledger, run, guarantee, plan, budget) <= epsilon * (1 + 1e-9)
+
+
+def _cost(ledger: Ledger, run: str, guarantee: Guarantee, plan: Sequence[DpEvent], budget: Budget) -> float:
+    """Returns ε of the whole plan for a client that paid every charge of earlier runs."""
     before = [
         charge.event
         for entry in ledger.entries
@@ -94,8 +100,7 @@ def _affordable(
         for charge in entry.charges
         if charge.guarantee == guarantee
     ]
-    spent = price(ComposedDpEvent((*before, *plan)), budget.delta, adjacency=guarantee.adjacency)
-    return math.isfinite(spent) and spent <= epsilon * (1 + 1e-9)
+    return price(ComposedDpEvent((*before, *plan)), budget.delta, adjacency=guarantee.adjacency)
 
 
 def _rate(charge: Charge) -> float:
