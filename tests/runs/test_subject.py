@@ -4,6 +4,7 @@ import copy
 import json
 import sys
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -210,3 +211,16 @@ def test_the_command_line_names_model_and_data(tmp_path, monkeypatch, capsys):
         assert (end.value.code or 0) == code, arguments
     assert "data of your own" in capsys.readouterr().err
     assert json.loads((tmp_path / "r" / "private" / "run.json").read_text())["model"]["class"] == "Sequential"
+
+
+def test_whole_numbers_that_a_model_takes_as_floats_are_the_same_records_again(tmp_path):
+    numbers = np.random.default_rng(0).integers(0, 9, (60, 4))
+    people = sordino.Federation.of(
+        numbers, numbers[:, 0] % 2, np.arange(60) % 12, test=(numbers[:6], numbers[:6, 0] % 2)
+    )
+    people = people.declare(people.proposed())
+    settings = {"mechanism": {"name": "fed_ldp"}, "model": {"name": "linear"}, "run": {"rounds": 1}}
+    sordino.run(federation=people, out=tmp_path / "run", budget={"epsilon": 5.0}, **settings)
+    assert recall(RunFolder(tmp_path / "run"), federation=people).federation.population == 12
+    with pytest.raises(RecipeError, match="other records"):
+        recall(RunFolder(tmp_path / "run"), federation=people.mapped(lambda x: x + 1))

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from safetensors.torch import load, save
 from torch import nn
 
@@ -63,7 +64,12 @@ def remembered(context: RunContext, own_model: bool, own_data: bool, own_mechani
     key = secrets.token_hex(16)
     return {
         "model": {"own": own_model, **_model_facts(context.model)},
-        "data": {"own": own_data, "name": context.federation.name, "key": key, "digest": _digest(context, key)},
+        "data": {
+            "own": own_data,
+            "name": context.federation.name,
+            "key": key,
+            "digest": _digest(context.federation, key),
+        },
         "mechanism": {"own": own_mechanism, "name": context.mechanism.name},
     }
 
@@ -116,7 +122,7 @@ def _data(folder: RunFolder, recipe: Recipe, told: Mapping[str, Any], given: Fed
             "(--data module:factory, a function that returns the Federation; in Python federation=…)"
         )
     here = declared(recipe, given or load_data(recipe))
-    if _digest_of(here, told["key"]) != told["digest"]:
+    if _digest(here, told["key"]) != told["digest"]:
         where = "the Federation that you gave" if given is not None else f"data.name = {recipe.data.name!r}"
         raise RecipeError(
             f"{folder.path} was trained on other records than those of {where}: they were edited or moved, or dealt "
@@ -175,12 +181,9 @@ def _source(model: nn.Module) -> str:
     return hashlib.blake2b("\n".join(told).encode(), digest_size=16).hexdigest()
 
 
-def _digest(context: RunContext, key: str) -> str:
-    return _digest_of(context.federation, key)
-
-
-def _digest_of(federation: Federation, key: str) -> str:
-    """Returns a keyed digest of who holds what, and of the test records."""
+def _digest(federation: Federation, key: str) -> str:
+    """Returns a keyed digest of who holds what, and of the test records; whole numbers count as the floats they are."""
+    federation = federation.mapped(lambda x: x.to(torch.float32))
     total = hashlib.blake2b(digest_size=16, key=bytes.fromhex(key))
     for one in holdings(federation):
         total.update(one)
