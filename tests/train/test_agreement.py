@@ -102,6 +102,21 @@ def test_an_engine_that_computes_something_else_is_found():
     assert disagreement(wrong, model, cross_entropy, RECORD) == "norms of gradients"
 
 
+def test_a_last_layer_of_zeros_hides_nothing():
+    """At such weights no gradient reaches what lies before: an engine that is wrong there alone must be found, too."""
+
+    class Short(engines.LayeredGradients):
+        def _terms(self, rows, x, y, weights):
+            for layer, inputs, error in super()._terms(rows, x, y, weights):
+                yield layer, inputs, error / 2 if inputs.shape[-1] == 5 else error
+
+    model = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))
+    nn.init.zeros_(model[2].weight)
+    right = engines.gradients(model, cross_entropy, "layers")
+    assert disagreement(right, model, cross_entropy, RECORD) == ""
+    assert disagreement(Short(right.layers, right.loss, right.width), model, cross_entropy, RECORD) != ""
+
+
 @pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
 def test_tables_that_records_shorten_are_refused(kind):
     with pytest.raises(ModelError, match="max_norm"):

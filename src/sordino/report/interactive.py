@@ -8,6 +8,7 @@ from typing import Any
 
 from sordino.charts import Axis, Boxes, Chart, Heat, Rule, Series
 from sordino.report.palette import LIGHT
+from sordino.strict_json import finite
 
 Figure = dict[str, Any]
 _STROKES = ("solid", "dash", "dot")
@@ -21,7 +22,7 @@ def figure(chart: Chart) -> Figure:
     """Returns data and layout of the chart, ready for JSON: what is not finite is a gap."""
     return {
         "key": chart.key,
-        "data": [_finite(trace) for series in chart.series for trace in _traces(series)],
+        "data": [finite(trace) for series in chart.series for trace in _traces(series)],
         "layout": {
             "xaxis": _axis(chart.x) | _counted(chart),
             "yaxis": _axis(chart.y) | _room(chart),
@@ -32,14 +33,6 @@ def figure(chart: Chart) -> Figure:
             "annotations": [_word(rule, chart.y.log) for rule in chart.rules],
         },
     }
-
-
-def _finite(node: Any) -> Any:
-    if isinstance(node, dict):
-        return {name: _finite(part) for name, part in node.items()}
-    if isinstance(node, list):
-        return [_finite(part) for part in node]
-    return None if isinstance(node, float) and not math.isfinite(node) else node
 
 
 def _room(chart: Chart) -> Figure:

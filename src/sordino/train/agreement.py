@@ -25,7 +25,10 @@ def disagreement(fast: Gradients, model: nn.Module, loss: Loss, record: Tensor) 
     """
     plain, layout = LoopedGradients(model, loss), Layout.of(model)
     trained = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
-    row = layout.flatten(trained)[None]
+    start = layout.flatten(trained)
+    # moved a little: behind a last layer of zeros no gradient of the others could be compared
+    moved = torch.randn(len(start), generator=torch.Generator().manual_seed(0)) / 10
+    row = (start + moved.to(start))[None]
     x = torch.stack([record, record.flip(-1) if record.dim() else record])[None]
     mask = row.new_ones(1, 2)
     outputs = plain.outputs(row, x).detach()

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sordino.account.accountants.accountant import Curve, require_delta
 from sordino.account.accountants.filter import Filter
-from sordino.account.certificate.proof import CURVE_DELTAS, taken_out
+from sordino.account.certificate.proof import CURVE_DELTAS, finite, taken_out
 from sordino.account.ledger.book import Book
 from sordino.account.ledger.budget import Budget
 from sordino.account.ledger.entry import now
@@ -212,7 +212,7 @@ def _assure(
         unit=guarantee.unit,
         observer=guarantee.observer,
         adjacency=guarantee.adjacency,
-        epsilon=_finite(worst),
+        epsilon=finite(worst),
         delta=delta,
         status="certified",
         accountant=curve.accountant,
@@ -220,9 +220,9 @@ def _assure(
         note=curve.note,
         claimed_epsilon=None,
         claim="",
-        curve=tuple((d, _finite(curve.epsilon(d))) for d in CURVE_DELTAS),
-        worst=Worst(client, _finite(worst), int(participations[client])),
-        median_epsilon=_finite(float(np.median(prices))),
+        curve=tuple((d, finite(curve.epsilon(d))) for d in CURVE_DELTAS),
+        worst=Worst(client, finite(worst), int(participations[client])),
+        median_epsilon=finite(float(np.median(prices))),
         near_limit=None if limits is None else int(np.count_nonzero(prices >= NEAR * limits)),
     )
 
@@ -252,7 +252,7 @@ def _as_server(made: Mapping[Guarantee, Assurance], guarantee: Guarantee) -> Ass
 
 def _judge(entry: Assurance, claim: ClaimedEpsilon | None) -> Assurance:
     proved: PromiseStatus = "certified" if entry.epsilon is not None else "claimed-only" if claim else "unprotected"
-    told = {"claimed_epsilon": _finite(claim.epsilon), "claim": claim.formula} if claim else {}
+    told = {"claimed_epsilon": finite(claim.epsilon), "claim": claim.formula} if claim else {}
     return Assurance(**vars(entry) | {"status": proved} | told)
 
 
@@ -263,7 +263,3 @@ def _assurance(fields: Mapping[str, Any]) -> Assurance:
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
