@@ -44,6 +44,9 @@ def check(
             probed = copy.deepcopy(module).train()
             for layer in probed.modules():
                 layer.train(type(layer) is not nn.Dropout and layer.training)
+            for parameter in probed.parameters():
+                # moved a little: behind a last layer of zeros every answer would be the same
+                parameter.add_(torch.randn(parameter.shape) / 10)
             _probe(probed, made_up(module, input_shape, input_dtype))
 
 
@@ -149,6 +152,7 @@ def _check_weights(module: nn.Module) -> None:
 
 
 def _probe(module: nn.Module, x: Tensor) -> None:
+    fresh = copy.deepcopy(module)
     state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     before = {name: held.clone() for name, held in state.items()}
     together = _forward(module, x)
@@ -165,6 +169,9 @@ def _probe(module: nn.Module, x: Tensor) -> None:
         raise ModelError("the model gives another answer each time: remove the layer that draws random numbers.")
     if not _close(torch.cat([_forward(module, record[None]) for record in x]), together):
         raise ModelError("the model's answer for a record depends on the others in its batch: remove that layer.")
+    _forward(fresh, x[1:])  # what a layer keeps of the first records that it meets, outside of weights and buffers
+    if not _close(_forward(fresh, x), together):
+        raise ModelError("the model's answer depends on records that it saw before: remove the layer that keeps them.")
 
 
 def _forward(module: nn.Module, x: Tensor) -> Tensor:
