@@ -305,11 +305,12 @@ class Ledger:
             charges: what the release really cost; empty when nothing was released.
             senders: clients whose message left them, if fewer than reserved (a client that vanished before sending
                 anything pays nothing; one whose message was lost or not counted pays).
-            digest: a hash of what was released. A repeated release with another digest was not a repetition after all,
-                and is charged again.
+            digest: a hash of what was released. A repeated release with another digest is no repetition: the noise is
+                the same and what it hides is not, so that both together show the difference, which no price covers.
 
         Raises:
-            LedgerError: the release was dearer than its reservation, was settled before, or does not exist.
+            LedgerError: the release was dearer than its reservation, was settled before, does not exist, or is played
+                again and comes out otherwise: it must not be shown.
         """
         realised = normal(charges)
         digest = self._keyed(digest) if realised else ""
@@ -326,8 +327,14 @@ class Ledger:
             if current.settled:
                 if not quoted.repeatable:
                     raise LedgerError(f"reservation {reservation} was settled before: reserve every release anew")
-                if current.digest == digest:
+                if current.digest == digest or not realised:
                     return
+                if current.charges:
+                    raise LedgerError(
+                        f"round {quoted.round_} of run {quoted.run} was released before and comes out otherwise under "
+                        "the same noise, which would show the difference: nothing is released; go on with the model, "
+                        "machine and software that it began with, or begin a new run on this ledger"
+                    )
                 again = replace(quoted, repeatable=False)
                 rows.append(self._chain.append(lambda seq: reserve_row(seq, again, self.delta)))
                 quoted = replace(again, seq=rows[0].seq)
