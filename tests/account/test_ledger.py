@@ -148,6 +148,15 @@ class TestRepetition:
             assert spent(books, SERVER, 1) == {GAUSS: 1}
             assert books.participations[1] == 1
 
+    @pytest.mark.parametrize("change", [{"participants": ids(1, 3)}, {"charges": (Charge(SERVER, HALF),)}])
+    def test_what_was_released_is_not_released_otherwise_under_the_same_noise(self, ledger, change):
+        same = {"run": "a", "round_": 1, "participants": ids(1, 2), "charges": BOTH, "repeatable": True}
+        ledger.settle(ledger.reserve(**same), BOTH, digest="bits")
+        with pytest.raises(LedgerError, match="under the same noise"):
+            ledger.reserve(**same | change)
+        ledger.reserve(**same | change | {"fingerprint": "other noise"})
+        assert len(ledger.entries) == 2
+
     def test_what_was_aborted_before_is_released_for_its_price(self, ledger):
         number = ledger.reserve("a", 1, ids(1), BOTH, repeatable=True)
         ledger.settle(number, [])

@@ -242,8 +242,16 @@ def _books(context: RunContext, folder: RunFolder) -> AbstractContextManager[Cha
         LedgerError: it is gone, or was rolled back, cut or replaced: what was spent would be forgotten.
     """
     settings = context.recipe.ledger
-    path, run_id = settings.path or folder.ledger, folder.facts()["run"]
-    return charging_for(context, path, run_id, create=False, head=folder.head(), witness=settings.witness)
+    path, facts = settings.path or folder.ledger, folder.facts()
+    return charging_for(
+        context,
+        path,
+        facts["run"],
+        facts["stream"],  # what names the noise names a release: none is made twice of one noise
+        create=False,
+        head=folder.head(),
+        witness=settings.witness,
+    )
 
 
 def _rounds(

@@ -267,7 +267,8 @@ class Ledger:
 
         Raises:
             LedgerMoved: the head is another one by now, so the answer may be another one, too: ask again.
-            LedgerError: it could not be made durable; nothing may be released.
+            LedgerError: it could not be made durable, or it is to be played again and others are asked, or at another
+                price, than when it was released: the same noise must not hide both; nothing may be released.
         """
         mark, paid = self._keyed(fingerprint), normal(charges)
         with self._chain.transaction():
@@ -284,6 +285,8 @@ class Ledger:
             )
             if repeatable and (found := self._state.repeated(entry)) is not None:
                 return found
+            if self._state.shown(entry):
+                raise _otherwise(run, round_)
             if head is not None and self.head != head:
                 raise LedgerMoved("another run was charged to this ledger just now: nothing is released; run again")
             row = self._chain.append(lambda seq: reserve_row(seq, entry, self.delta))
@@ -330,11 +333,7 @@ class Ledger:
                 if current.digest == digest or not realised:
                     return
                 if current.charges:
-                    raise LedgerError(
-                        f"round {quoted.round_} of run {quoted.run} was released before and comes out otherwise under "
-                        "the same noise, which would show the difference: nothing is released; go on with the model, "
-                        "machine and software that it began with, or begin a new run on this ledger"
-                    )
+                    raise _otherwise(quoted.run, quoted.round_)
                 again = replace(quoted, repeatable=False)
                 rows.append(self._chain.append(lambda seq: reserve_row(seq, again, self.delta)))
                 quoted = replace(again, seq=rows[0].seq)
@@ -514,3 +513,12 @@ class Ledger:
         if self._key is None:
             raise LedgerError(f"ledger {self.path} was opened for reading: open it for writing")
         return self._key.digest(b"sordino.mark", mark.encode()).hex()
+
+
+def _otherwise(run: str, round_: int) -> LedgerError:
+    """Returns the refusal of a round whose noise would be used for two different releases."""
+    return LedgerError(
+        f"round {round_} of run {run} was released before and comes out otherwise under the same noise, which would "
+        "show the difference: nothing is released; go on with the recipe, model, machine and software that it began "
+        "with, or begin a new run on this ledger"
+    )
