@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import sordino
+from sordino.account.ledger.ledger import Ledger
 from sordino.errors import LedgerError, RecipeError
 from sordino.runs.folder import RunFolder
 
@@ -20,6 +22,10 @@ SETTINGS: dict[str, Any] = {
     "partition": {"clients": 20},
     "train": {"steps": 1},
 }
+
+
+class Killed(BaseException):
+    """Ends a process, as nothing in it expects."""
 
 
 class Warm(nn.Module):
@@ -41,9 +47,9 @@ def killed(monkeypatch: pytest.MonkeyPatch, **more: Any) -> Tensor:
 
     def kill(folder: RunFolder, checkpoint: Any, store: Any) -> None:
         shown.append(checkpoint.here.weights.clone())
-        raise KeyboardInterrupt
+        raise Killed
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(RunFolder, "save", kill)
         sordino.run(progress=False, **SETTINGS, **more)
     return shown[0]
@@ -72,3 +78,29 @@ def test_less_noise_from_the_same_stream_would_show_everything(tmp_path: Path, m
     facts.write_text("\n".join(lines).replace("},\n}", "}\n}"))
     with pytest.raises(LedgerError, match="under the same noise"):
         sordino.run(out=tmp_path / "r", resume=True, progress=False)
+
+
+@pytest.mark.filterwarnings("ignore::sordino.errors.SordinoWarning")
+def test_a_round_of_noise_that_remembers_is_not_shown_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {**SETTINGS, "mechanism": {"name": "banded", "groups": 2, "noise_multiplier": 20.0}}
+    settings["run"] = {"rounds": 3, "entropy": True}
+    save = RunFolder.save
+
+    def kill(folder: RunFolder, checkpoint: Any, store: Any) -> None:
+        if checkpoint.here.round_ > 1:
+            raise Killed
+        save(folder, checkpoint, store)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "save", kill)
+        for resume in (False, True, True, True):  # the last time nothing is left to play
+            with nullcontext() if resume and played(tmp_path) == 3 else pytest.raises(Killed):
+                sordino.run(out=tmp_path / "r", resume=resume, progress=False, **({} if resume else settings))
+    with Ledger.open(tmp_path / "r" / "private" / "ledger.db") as ledger:
+        assert [entry.round_ for entry in ledger.entries] == [1, 2, 3]
+
+
+def played(folder: Path) -> int:
+    """Returns how many rounds a run's ledger holds."""
+    with Ledger.open(folder / "r" / "private" / "ledger.db") as ledger:
+        return len(ledger.entries)

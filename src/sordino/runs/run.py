@@ -260,7 +260,7 @@ def _rounds(
     """Plays rounds from the last checkpoint on; returns where they ended, and the records as the opening shows them."""
     store = ClientStore(folder.store)
     simulation = simulation_of(context, charging, store)
-    last = folder.load(store) or Checkpoint(opened(simulation, context))
+    last = _past_what_was_reserved(folder.load(store) or Checkpoint(opened(simulation, context)), context, charging)
     context, simulation = seen(context, simulation, last.here.knobs)
     folder.rewind(last.here.round_)
     saved, since = last, time.monotonic()
@@ -278,6 +278,20 @@ def _rounds(
         if last is not saved:
             folder.save(last, store)
     return last, context
+
+
+def _past_what_was_reserved(last: Checkpoint, context: RunContext, charging: Charging) -> Checkpoint:
+    """Returns where a run goes on whose noise remembers: after the last round that may have been released.
+
+    Earlier contributions are in such a round, too. With fresh noise it would show them once more, and those who made
+    them do not pay for it; a round that is left out shows nothing. What can be repeated to the bit is played again.
+    """
+    if charging.repeatable or last.stopped is not None or getattr(context.mechanism.perturber, "separation", 1) < 2:
+        return last
+    reserved = (entry.round_ for entry in charging.ledger.entries if entry.run == charging.run)
+    round_ = max(last.here.round_, *reserved, 0)
+    over = "rounds" if round_ >= context.recipe.run.rounds else None
+    return replace(last, here=replace(last.here, round_=round_), stopped=over)
 
 
 def simulation_of(context: RunContext, charging: Charging, store: ClientStore) -> Simulation:
