@@ -63,6 +63,8 @@ def made_up(
 
 def in_memory(module: nn.Module) -> nn.Module:
     """Returns the module where weights are kept (ordinary memory): itself, or a copy of one that is on a device."""
+    if not isinstance(module, nn.Module):
+        raise ModelError(f"model is {module!r}: give a torch.nn.Module, or settings of the recipe's model section.")
     held = [*module.parameters(), *module.buffers()]
     return copy.deepcopy(module).cpu() if any(each.device.type != "cpu" for each in held) else module
 
@@ -177,8 +179,11 @@ def _probe(module: nn.Module, x: Tensor) -> None:
 def _forward(module: nn.Module, x: Tensor) -> Tensor:
     try:
         return scores(module(x))
-    except (RuntimeError, ValueError, IndexError) as error:
-        raise ModelError(f"the model does not accept records of shape {tuple(x.shape[1:])}: {error}") from None
+    except ModelError:
+        raise
+    except Exception as error:  # whatever the user's own code raises
+        reason = str(error) if isinstance(error, RuntimeError | ValueError | IndexError) else repr(error)
+        raise ModelError(f"the model does not accept records of shape {tuple(x.shape[1:])}: {reason}") from error
 
 
 def _close(left: Tensor, right: Tensor) -> bool:

@@ -96,6 +96,11 @@ def run(
         sections, mechanism = {**sections, "mechanism": mechanism}, None
     if isinstance(model, Mapping):
         sections, model = {**sections, "model": model}, None
+    for field, given, kind in (("recipe", recipe, Recipe), ("federation", federation, Federation)):
+        if given is not None and not isinstance(given, kind):
+            raise RecipeError(f"{field} is a {type(given).__name__}: give a sordino {kind.__name__}, or leave it out")
+    if mechanism is not None and not isinstance(mechanism, Mechanism):
+        raise RecipeError(f'mechanism is {mechanism!r}: give settings, such as {{"name": "dp_sgd"}}, or a Mechanism')
     begun = RunFolder(Path(out)) if resume and out else None
     if recipe is None and begun is not None and begun.begun:
         recipe = begun.recipe()
