@@ -103,11 +103,16 @@ def sync_folder(path: Path) -> None:
     parent = path.absolute().parent
     for place in (parent, parent.parent):
         with suppress(PermissionError):  # a folder above ours may be closed to us; it was then not we who made ours
-            folder = os.open(place, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            sync_file(place)
+
+
+def sync_file(path: Path) -> None:
+    """Makes what was written to a file, or the names in a folder, durable."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 @contextmanager
