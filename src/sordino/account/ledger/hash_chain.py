@@ -24,8 +24,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sordino.account.ledger.sqlite import connect, make, sentences, sync_file, sync_folder
+from sordino.account.ledger.sqlite import connect, make, sentences, sync_name
 from sordino.errors import LedgerError, LedgerTampered
+from sordino.files import sync
 
 FORMAT = 2
 _APPLICATION = 0x534F5244
@@ -303,15 +304,15 @@ class HashChain:
         They are in the write-ahead log, or SQLite has folded it into the file, which it syncs first.
         """
         try:
-            sync_file(self.path.with_name(f"{self.path.name}-wal"))
+            sync(self.path.with_name(f"{self.path.name}-wal"))
         except FileNotFoundError:
-            sync_file(self.path)
+            sync(self.path)
         except OSError as error:
             raise LedgerError(f"ledger {self.path} cannot be written ({error.strerror}): check the disk") from error
 
     def synced(self) -> None:
         """Makes the file's name durable."""
-        sync_folder(self.path)
+        sync_name(self.path)
 
     def close(self) -> None:
         """Closes the connection; the last one to close folds the write-ahead log into the file."""
