@@ -274,14 +274,14 @@ def _rounds(
             last = _one(context, simulation, folder, last.here, watcher)
             if last.stopped_on_releases:
                 charging.forfeit(last.here.round_)
-            last = replace(last, head=charging.ledger.head)
             replayed = charging.repeatable and store.width == 0  # rows of clients that remember are given away again
             if last.stopped is not None or not replayed or time.monotonic() > since + _SAVED:
-                folder.save(last, store)
+                folder.save(replace(last, head=charging.ledger.head), store)
                 saved, since = last, time.monotonic()
     finally:
+        simulation.rest()
         if last is not saved:
-            folder.save(last, store)
+            folder.save(replace(last, head=charging.ledger.head), store)
     return last, context
 
 
