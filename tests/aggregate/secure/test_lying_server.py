@@ -62,7 +62,7 @@ def test_s1_a_victim_whose_neighbours_are_hidden_sends_nothing():
     terms, server, parties, inboxes = crowd()
     assert 0 < SPARSE.degree < 59
     victim = 7
-    around = [place for place in server._shares[victim].digests if place != victim]
+    around = [place for place in server._table.holders[server._table.rows[victim]].tolist() if place != victim]
     told = Inbox.parse(open_server(terms, MessageKind.INBOX, inboxes[victim]))
     hidden = around[: SPARSE.degree + 2 - terms.threshold]  # just enough, and fewer than may vanish
     assert len(hidden) <= len(MANY) - terms.consents

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,7 +34,8 @@ from sordino.aggregate.secure.messages import (
     Unmask,
     UnmaskRequest,
 )
-from sordino.aggregate.secure.recovery import SharedSecrets, good_share, leftover_masks
+from sordino.aggregate.secure.recovery import leftover_masks
+from sordino.aggregate.secure.share_table import ShareTable
 from sordino.aggregate.secure.tags import check_size, tags_by_reader
 from sordino.aggregate.secure.terms import SumTerms
 from sordino.aggregate.secure.view import RosterView
@@ -74,9 +75,10 @@ class SumServer:
         self.blamed = dict[int, str]()
         self._registry, self._finished = registry, False
         self._entries, self._keys = dict[int, RosterEntry](), set[bytes]()
-        self._shares, self._unmasked = dict[int, Shares](), dict[int, Unmask]()
-        self._boxes = dict[int, dict[int, bytes]]()
+        self._shares, self._responders = dict[int, Shares](), set[int]()
         self._complaints = dict[int, dict[int, bytes]]()
+        """By accused, by accuser: its signature."""
+        self._denied = dict[int, tuple[int, ...]]()
         self._consents, self._awaited = dict[int, bytes](), set[int]()
         self._total = np.zeros(terms.width, word(terms.modulus_bits))
         self._removed = np.zeros_like(self._total)
@@ -118,16 +120,15 @@ class SumServer:
         if self.due is not MessageKind.UNMASK or self._finished:
             raise OutOfTurn(f"the sum cannot be opened while {self.due.name} is due, or for a second time")
         self._finished = True
-        known = SharedSecrets(self._view, self._sharers, self._alive, self._shares, self._unmasked)
         try:
-            masks = leftover_masks(known)
+            masks = leftover_masks(self._table, self._sharers, self._alive)
         except BadShare as error:
             if error.client is not None:
                 self.blamed.setdefault(error.client, str(error))
             raise
         add_masks(self._total, masks)
         total = reduce(self._total - self._removed, self.terms.modulus_bits)
-        responders = self._view.clients(self._flags(self._unmasked))
+        responders = self._view.clients(self._flags(self._responders))
         return Opened(total, self._view.clients(self._alive), responders, dict(self.blamed))
 
     def _check_sender(self, signed: Signed) -> None:
@@ -174,36 +175,28 @@ class SumServer:
             raise Malformed(f"client {signed.sender} has other holders of its shares than {wanted} with itself")
         if len(shares.sealed) != wanted - 1:
             raise Malformed(f"client {signed.sender} sent {len(shares.sealed)} boxes, not one for each holder")
-        others = (holder for holder in holders if holder != place)
-        self._boxes[place] = {
-            holder: shares.digests[holder] + box for holder, box in zip(others, shares.sealed, strict=True)
-        }
-        self._shares[place] = replace(shares, sealed=[])
+        self._shares[place] = shares
         self._awaited.discard(place)
 
     def _close_shares(self) -> dict[int, bytes]:
         check_enough(self.terms, len(self._shares))
-        self._sharers = self._flags(self._shares)
-        inboxes: dict[int, dict[int, bytes]] = {place: {} for place in self._shares}
-        for sender, boxes in self._boxes.items():
-            for recipient, box in boxes.items():
-                if recipient in inboxes:
-                    inboxes[recipient][sender] = box
-        self._held = {place: frozenset(boxes) for place, boxes in inboxes.items()}
+        self._sharers, self._table = self._flags(self._shares), ShareTable.of(self._view, self._shares)
         messages = {
-            place: from_server(self.terms, MessageKind.INBOX, Inbox(self._sharers, boxes).pack())
-            for place, boxes in inboxes.items()
+            place: from_server(self.terms, MessageKind.INBOX, Inbox(self._sharers, self._table.inbox(place)).pack())
+            for place in self._shares
         }
+        self._shares = {}
         return self._next(MessageKind.MASKED, messages)
 
     def _take_masked(self, signed: Signed) -> None:
         place, masked = self._view.places[signed.sender], Masked.parse(Reader(signed.body), self.terms)
         for accused, complaint in masked.complaints.items():
-            box = self._boxes.get(accused, {}).get(place)
+            box = self._table.box(accused, place)
             if box is None or not self._complains(place, accused, box, complaint):
                 raise ForeignShare(f"client {signed.sender} complains about a box that it was not sent")
         for accused, complaint in masked.complaints.items():
             self._complaints.setdefault(accused, {})[place] = complaint[DIGEST:]
+        self._denied[place] = tuple(masked.complaints)
         self._total += masked.vector
         self._awaited.discard(place)
 
@@ -232,8 +225,8 @@ class SumServer:
             raise SplitView(f"client {signed.sender} consents to another story of who is alive: drop the message")
         self._check_names(signed.sender, consent.names)
         for accuser in self._complaints.get(place, {}):
-            box, opening = self._boxes[place][accuser], consent.openings.get(accuser)
-            if justified(self._view, place, accuser, box, opening):
+            box, opening = self._table.box(place, accuser), consent.openings.get(accuser)
+            if box is None or justified(self._view, place, accuser, box, opening):
                 self.blamed.setdefault(signed.sender, f"its box for client {self._view.client(accuser)} was useless")
             else:
                 self.blamed.setdefault(self._view.client(accuser), f"it denied a good box of client {signed.sender}")
@@ -263,21 +256,10 @@ class SumServer:
 
     def _take_unmasking(self, signed: Signed) -> None:
         place, unmask = self._view.places[signed.sender], Unmask.parse(Reader(signed.body), self.terms)
-        held = {owner for owner in self._held[place] if place not in self._complaints.get(owner, {})} | {place}
-        seeds = {owner for owner in held if self._alive[owner]}
-        if unmask.seeds.keys() != seeds or unmask.keys.keys() != held - seeds:
-            raise ForeignShare(f"client {signed.sender} sent shares that it was not asked for, or not all: drop them")
-        for kind, shares in enumerate((unmask.seeds, unmask.keys)):
-            for owner, share in shares.items():
-                if not good_share(self._view, owner, place, share, self._shares[owner], kind):
-                    raise BadShare(
-                        f"client {signed.sender} returned another share of client {self._view.client(owner)} than "
-                        "it was given: drop its answer",
-                        signed.sender,
-                    )
+        self._table.take(place, unmask, self._alive, self._denied.get(place, ()))
         if unmask.removable is not None:
             self._removed += to_residues(unmask.removable, self.terms.modulus_bits)
-        self._unmasked[place] = replace(unmask, removable=None)
+        self._responders.add(place)
         self._awaited.discard(place)
 
     def _flags(self, places: Iterable[int]) -> BoolArray:
