@@ -19,7 +19,7 @@ from sordino.aggregate.secure.errors import (
 )
 from sordino.aggregate.secure.graph import choose, cut_off, exposed
 from sordino.aggregate.secure.keeper import MemoryKeeper
-from sordino.aggregate.secure.keys import Agreement, Identity, canonical
+from sordino.aggregate.secure.keys import Agreement, Identity, usable
 from sordino.aggregate.secure.messages import (
     Advertise,
     Inbox,
@@ -265,7 +265,7 @@ def test_s9_a_key_with_its_topmost_bit_flipped_is_no_other_key(cast):
     play.server.receive(play.clients[2].advertise())
     stolen = play.server._entries[2].keys.share_key
     flipped = stolen[:-1] + bytes([stolen[-1] | 0x80])
-    assert canonical(stolen) and not canonical(flipped) and not canonical((2**255 - 19).to_bytes(32, "little"))
+    assert usable(stolen) and not usable(flipped) and not usable((2**255 - 19).to_bytes(32, "little"))
     for key in (stolen, flipped):
         keys = Advertise(key, Agreement().public)
         with pytest.raises(KeySwapped):
@@ -275,7 +275,7 @@ def test_s9_a_key_with_its_topmost_bit_flipped_is_no_other_key(cast):
     lines = [roster.entry(place) for place in range(5)]
     mask = lines[2].keys.mask_key
     lines[3] = replace(lines[3], keys=Advertise(mask[:-1] + bytes([mask[-1] | 0x80]), lines[3].keys.mask_key))
-    with pytest.raises(KeySwapped, match="canonical"):
+    with pytest.raises(KeySwapped, match="usable"):
         told.clients[2].share(from_server(told.terms, MessageKind.ROSTER, Roster.of(lines).pack()))
 
 

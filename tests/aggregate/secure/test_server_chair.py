@@ -85,7 +85,7 @@ def what_the_server_knows(heard):
         own = [(self_mask(table.secrets(np.array([place]))[0], story, c), -1)]
         vanished = np.flatnonzero(sharers & ~alive).tolist()
         keys = {v: table.secrets(np.array([v]))[0] for v in vanished}
-        gone = [m for v in vanished for m in recovery.vanished_masks(view, story, v, [place], keys[v])]
+        gone = recovery.vanished_masks(view, story, {v: [place] for v in vanished}, keys)
         for name, masks in (("without its own mask", own), ("without all known masks", own + gone)):
             stripped = masked.copy()
             add_masks(stripped, masks)

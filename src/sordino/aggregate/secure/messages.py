@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,6 +100,11 @@ class Roster:
         keys = np.ascontiguousarray(self._table["keys"]).reshape(-1, KEY)
         low, middle, top = keys[:, 0] >= _LARGEST_KEY[0], (keys[:, 1:31] == 0xFF).all(1), keys[:, 31]
         return not ((top >= 0x80) | (low & middle & (top == 0x7F))).any() and len(np.unique(keys, axis=0)) == len(keys)
+
+    def mask_key(self, place: int) -> bytes:
+        """Returns the second key of the line at a place."""
+        start = place * _ENTRY.itemsize + 8 + KEY
+        return self.lines[start : start + KEY]
 
     def entry(self, place: int) -> RosterEntry:
         """Returns the line at a place."""
@@ -260,6 +265,11 @@ class Unmask:
         return cls(seeds, keys, removable)
 
 
+@cache
+def _line(size: int) -> np.dtype[np.void]:
+    return np.dtype([("place", "<u4"), ("field", "u1", (size,))])
+
+
 class NamedFields(Mapping[int, bytes]):
     """Fields of one size by the place of the client that each is about, in the bytes that they came in.
 
@@ -273,7 +283,7 @@ class NamedFields(Mapping[int, bytes]):
     @cached_property
     def table(self) -> NDArray[np.void]:
         """All lines, with columns `place` and `field`."""
-        return np.frombuffer(self.lines, np.dtype([("place", "<u4"), ("field", "u1", (self._size,))]))
+        return np.frombuffer(self.lines, _line(self._size))
 
     @property
     def places(self) -> IntArray:
@@ -309,9 +319,15 @@ class NamedFields(Mapping[int, bytes]):
 
 def pack_named(fields: Mapping[int, bytes]) -> bytes:
     """Writes fields of one size, each with the place of the client that it is about."""
+    return _U32.pack(len(fields)) + named(fields).lines
+
+
+def named(fields: Mapping[int, bytes]) -> NamedFields:
+    """Returns fields of one size as they are written."""
     if isinstance(fields, NamedFields):
-        return _U32.pack(len(fields)) + fields.lines
-    return pack_many([_U32.pack(place) + fields[place] for place in sorted(fields)])
+        return fields
+    lines = b"".join(_U32.pack(place) + fields[place] for place in sorted(fields))
+    return NamedFields(lines, len(next(iter(fields.values()), b"")))
 
 
 def parse_named(reader: Reader, size: int) -> NamedFields:

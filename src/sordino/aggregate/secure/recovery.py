@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from sordino.aggregate.secure.agreeing import Wanted, agree_all
 from sordino.aggregate.secure.errors import BadShare
 from sordino.aggregate.secure.masks import Mask, opposite, pair_mask, self_mask
 from sordino.aggregate.secure.share_table import ShareTable
@@ -25,25 +28,30 @@ def leftover_masks(table: ShareTable, sharers: BoolArray, alive: BoolArray) -> l
             raise BadShare(f"client {client} shared another seed than it committed to: leave it out", client)
         masks.append((self_mask(seed, story, client), -1))
     near = {place: left_behind(table, place, alive) for place in np.flatnonzero(sharers & ~alive).tolist()}
-    vanished = np.array([place for place, others in near.items() if len(others)], np.int64)
-    for place, secret in zip(vanished.tolist(), table.secrets(vanished), strict=True):
-        masks += vanished_masks(view, story, place, near[place].tolist(), secret)
-    return masks
+    vanished = [place for place, others in near.items() if len(others)]
+    keys = dict(zip(vanished, table.secrets(np.array(vanished, np.int64)), strict=True))
+    return masks + vanished_masks(view, story, {place: near[place].tolist() for place in vanished}, keys)
 
 
 def left_behind(table: ShareTable, place: int, alive: BoolArray) -> IntArray:
     """Returns the survivors that have masks with a client that vanished: those that it drew, and that drew it."""
-    drawn, drew = table.holders[table.rows[place]], table.owners_of(table.cells(place))
-    partners: IntArray = np.union1d(drawn, drew)
+    _, drew = table.held(place)
+    partners: IntArray = np.union1d(table.holders[table.rows[place]], drew)
     return partners[alive[partners]]
 
 
-def vanished_masks(view: RosterView, story: bytes, place: int, near: list[int], secret: bytes) -> list[Mask]:
-    """Returns what takes off the masks that survivors added for a client that vanished."""
-    vanished = view.roster.entry(place)
-    keys = mask_agreement(view.terms, vanished.client, secret)
-    if keys.public != vanished.keys.mask_key:
-        raise BadShare(f"client {vanished.client} shared another key than it advertised: leave it out", vanished.client)
-    entries = (view.roster.entry(other) for other in near)
-    agreed = ((entry.client, keys.with_(entry.keys.mask_key)) for entry in entries)
-    return [opposite(pair_mask(secret_, story, client, vanished.client)) for client, secret_ in agreed]
+def vanished_masks(
+    view: RosterView, story: bytes, near: Mapping[int, list[int]], secrets: Mapping[int, bytes]
+) -> list[Mask]:
+    """Returns what takes off the masks that survivors added for clients that vanished, given the latters' secrets."""
+    wanted = list[Wanted]()
+    for place, others in near.items():
+        vanished, keys = view.client(place), mask_agreement(view.terms, view.client(place), secrets[place])
+        if keys.public != view.roster.mask_key(place):
+            raise BadShare(f"client {vanished} shared another key than it advertised: leave it out", vanished)
+        wanted.append((keys.secret, [view.roster.mask_key(other) for other in others]))
+    return [
+        opposite(pair_mask(secret, story, view.client(other), view.client(place)))
+        for (place, others), agreed in zip(near.items(), agree_all(wanted), strict=True)
+        for other, secret in zip(others, agreed, strict=True)
+    ]

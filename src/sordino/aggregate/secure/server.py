@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,7 +23,7 @@ from sordino.aggregate.secure.errors import (
     OutOfTurn,
     SplitView,
 )
-from sordino.aggregate.secure.keys import KEY, canonical, verify
+from sordino.aggregate.secure.keys import KEY, usable, verify
 from sordino.aggregate.secure.masks import add_masks
 from sordino.aggregate.secure.messages import (
     DIGEST,
@@ -33,6 +37,7 @@ from sordino.aggregate.secure.messages import (
     SurvivorList,
     Unmask,
     UnmaskRequest,
+    named,
 )
 from sordino.aggregate.secure.recovery import leftover_masks
 from sordino.aggregate.secure.share_table import ShareTable
@@ -42,6 +47,10 @@ from sordino.aggregate.secure.view import RosterView
 from sordino.aggregate.secure.wire import MessageKind, Reader, Signed, fingerprint, from_server, open_client
 from sordino.errors import ProtocolError
 from sordino.types import BoolArray, IntArray
+
+_CORES = min(os.cpu_count() or 1, 8)
+_Given = TypeVar("_Given")
+_Got = TypeVar("_Got")
 
 
 @dataclass(frozen=True)
@@ -85,9 +94,30 @@ class SumServer:
 
     def receive(self, message: bytes) -> int:
         """Takes in one client's message of the open stage, and returns its sender."""
+        return self._take(self._opened(message))
+
+    def receive_all(self, messages: Sequence[bytes]) -> list[int | ProtocolError]:
+        """Takes in many clients' messages of the open stage, as `receive` does one after the other.
+
+        Signatures are verified on all cores. Returns, for each message, its sender, or why it was refused.
+        """
+        opened = [_attempt(self._opened, message) for message in messages]
+        with ThreadPoolExecutor(_CORES) as pool:  # hashing and verifying let go of the interpreter
+            list(pool.map(self._look, opened))
+        return [_attempt(self._take, each) if isinstance(each, Signed) else each for each in opened]
+
+    def _opened(self, message: bytes) -> Signed:
         if self._finished:
             raise OutOfTurn("the sum is finished: start another attempt")
-        signed = open_client(self.terms, self.due, message)
+        return open_client(self.terms, self.due, message)
+
+    def _look(self, signed: Signed | ProtocolError) -> None:
+        """Verifies a signature ahead of time: it is then remembered (see `keys.verify`)."""
+        if isinstance(signed, Signed) and self._expects(signed.sender) and signed.sender in self._registry:
+            with suppress(ProtocolError):
+                signed.verify(self._registry[signed.sender])
+
+    def _take(self, signed: Signed) -> int:
         take = {
             MessageKind.ADVERTISE: self._take_keys,
             MessageKind.SHARES: self._take_shares,
@@ -134,11 +164,7 @@ class SumServer:
     def _check_sender(self, signed: Signed) -> None:
         """Refuses a message that is not due from its sender, or that it did not sign; it is then nobody's fault."""
         sender = signed.sender
-        if self.due is MessageKind.ADVERTISE:
-            expected = sender in self.terms.invited and sender not in self._entries
-        else:
-            expected = self._view.places.get(sender) in self._awaited
-        if not expected:
+        if not self._expects(sender):
             raise OutOfTurn(f"client {sender} sent {self.due.name} though nothing is due from it: drop it")
         identity = self._registry.get(sender)
         if identity is None:
@@ -146,6 +172,11 @@ class SumServer:
         signed.verify(identity)
         if self.due is MessageKind.ADVERTISE:
             self._check_fresh(signed)
+
+    def _expects(self, sender: int) -> bool:
+        if self.due is MessageKind.ADVERTISE:
+            return sender in self.terms.invited and sender not in self._entries
+        return self._view.places.get(sender) in self._awaited
 
     def _check_fresh(self, signed: Signed) -> None:
         """Refuses a key that somebody else has sent: one of them copied it, and it cannot be told who."""
@@ -155,8 +186,11 @@ class SumServer:
 
     def _take_keys(self, signed: Signed) -> None:
         keys = Advertise.parse(Reader(signed.body))
-        if not (canonical(keys.share_key) and canonical(keys.mask_key)) or keys.share_key == keys.mask_key:
-            raise KeySwapped(f"client {signed.sender} sent keys that are not canonical, or the same one twice")
+        if not (usable(keys.share_key) and usable(keys.mask_key)) or keys.share_key == keys.mask_key:
+            raise KeySwapped(
+                f"client {signed.sender} sent keys that are not canonical, that no secret can be agreed with, or the "
+                "same one twice: drop it"
+            )
         self._entries[signed.sender] = RosterEntry(signed.sender, keys, signed.signature)
         self._keys |= {keys.share_key, keys.mask_key}
 
@@ -170,8 +204,8 @@ class SumServer:
     def _take_shares(self, signed: Signed) -> None:
         place, shares = self._view.places[signed.sender], Shares.parse(Reader(signed.body))
         wanted = min(self.terms.degree + 1, self._view.size) if self.terms.degree else self._view.size
-        holders = list(shares.digests)
-        if len(holders) != wanted or place not in shares.digests or holders[-1] >= self._view.size:
+        holders = named(shares.digests).places.tolist()
+        if len(holders) != wanted or place not in holders or holders[-1] >= self._view.size:
             raise Malformed(f"client {signed.sender} has other holders of its shares than {wanted} with itself")
         if len(shares.sealed) != wanted - 1:
             raise Malformed(f"client {signed.sender} sent {len(shares.sealed)} boxes, not one for each holder")
@@ -182,8 +216,8 @@ class SumServer:
         check_enough(self.terms, len(self._shares))
         self._sharers, self._table = self._flags(self._shares), ShareTable.of(self._view, self._shares)
         messages = {
-            place: from_server(self.terms, MessageKind.INBOX, Inbox(self._sharers, self._table.inbox(place)).pack())
-            for place in self._shares
+            place: from_server(self.terms, MessageKind.INBOX, Inbox(self._sharers, boxes).pack())
+            for place, boxes in self._table.inboxes().items()
         }
         self._shares = {}
         return self._next(MessageKind.MASKED, messages)
@@ -271,3 +305,11 @@ class SumServer:
         """Opens the next stage, in which those who are answered are expected."""
         self.due, self._awaited = due, set(answers)
         return {self._view.client(place): message for place, message in answers.items()}
+
+
+def _attempt(call: Callable[[_Given], _Got], given: _Given) -> _Got | ProtocolError:
+    """Returns what a call returns, or why it refused."""
+    try:
+        return call(given)
+    except ProtocolError as error:
+        return error

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.aggregate.secure.errors import BadShare, ForeignShare, TooFewClients
-from sordino.aggregate.secure.messages import DIGEST, SEALED, SECRET, NamedFields, Shares, Unmask
+from sordino.aggregate.secure.messages import DIGEST, SEALED, SECRET, NamedFields, Shares, Unmask, named
 from sordino.aggregate.secure.shares import combine_all
 from sordino.aggregate.secure.view import RosterView, held_digests
 from sordino.types import BoolArray, IntArray
@@ -41,13 +41,12 @@ class ShareTable:
         """Returns the table of what clients have shared, by place, before anything comes back."""
         owners = np.array(sorted(shares), np.int64)
         dealt = [shares[owner] for owner in owners.tolist()]
-        holders = np.stack([list(one.digests) for one in dealt]).astype(np.int64)
-        digests = np.frombuffer(b"".join(b"".join(one.digests.values()) for one in dealt), np.uint8)
-        boxes, size = np.zeros((*holders.shape, SEALED), np.uint8), holders.shape
-        sealed = np.frombuffer(b"".join(b"".join(one.sealed) for one in dealt), np.uint8)
-        boxes[holders != owners[:, None]] = sealed.reshape(-1, SEALED)
-        return cls(view, owners, [one.commitment for one in dealt], holders, digests.reshape(*size, DIGEST), boxes,
-                   np.zeros((*size, SECRET), np.uint8), np.zeros(size, bool))  # fmt: skip
+        lines = np.stack([named(one.digests).table for one in dealt])
+        holders, size = lines["place"].astype(np.int64), lines.shape
+        boxes, sealed = np.zeros((*size, SEALED), np.uint8), b"".join(b"".join(one.sealed) for one in dealt)
+        boxes[holders != owners[:, None]] = np.frombuffer(sealed, np.uint8).reshape(-1, SEALED)
+        return cls(view, owners, [one.commitment for one in dealt], holders, np.ascontiguousarray(lines["field"]),
+                   boxes, np.zeros((*size, SECRET), np.uint8), np.zeros(size, bool))  # fmt: skip
 
     @cached_property
     def rows(self) -> dict[int, int]:
@@ -55,31 +54,33 @@ class ShareTable:
         return {owner: row for row, owner in enumerate(self.owners.tolist())}
 
     @cached_property
-    def _by_holder(self) -> tuple[IntArray, IntArray]:
-        """All cells in the order of their holders (and of their owners, for each), and where each holder's begin."""
+    def _by_holder(self) -> tuple[IntArray, IntArray, list[int]]:
+        """All cells by holder (and by owner, for each), their owners, and where each holder's cells begin."""
         flat = self.holders.ravel()
         order = np.argsort(flat, kind="stable")
-        return order, np.searchsorted(flat[order], np.arange(self.view.size + 1))
+        starts = np.searchsorted(flat[order], np.arange(self.view.size + 1))
+        return order, self.owners[order // self.holders.shape[1]], starts.tolist()
 
-    def cells(self, holder: int) -> IntArray:
-        """Returns the cells of all shares that a client holds, its own included, in the order of their owners."""
-        order, starts = self._by_holder
-        return order[starts[holder] : starts[holder + 1]]
+    def held(self, holder: int) -> tuple[IntArray, IntArray]:
+        """Returns the cells of all shares that a client holds, its own included, and their owners, increasing."""
+        order, owners, starts = self._by_holder
+        these = slice(starts[holder], starts[holder + 1])
+        return order[these], owners[these]
 
-    def owners_of(self, cells: IntArray) -> IntArray:
-        """Returns whose shares these are, by place."""
-        owners: IntArray = self.owners[cells // self.holders.shape[1]]
-        return owners
-
-    def inbox(self, holder: int) -> NamedFields:
-        """Returns what was sealed for a holder: digests and box, by their sender."""
-        cells = self.cells(holder)
-        cells = cells[self.owners_of(cells) != holder]
-        lines = np.empty(len(cells), _LINE)
-        lines["place"] = self.owners_of(cells)
+    def inboxes(self) -> dict[int, NamedFields]:
+        """Returns, by holder, what was sealed for it: digests and box, by their sender."""
+        order, owners, _ = self._by_holder
+        holders = self.holders.ravel()[order]
+        others = owners != holders
+        lines = np.empty(int(others.sum()), _LINE)
+        lines["place"], cells = owners[others], order[others]
         lines["digests"] = self.digests.reshape(-1, DIGEST)[cells]
         lines["box"] = self.boxes.reshape(-1, SEALED)[cells]
-        return NamedFields(lines.tobytes(), DIGEST + SEALED)
+        starts = np.searchsorted(holders[others], np.arange(self.view.size + 1)).tolist()
+        return {
+            owner: NamedFields(lines[starts[owner] : starts[owner + 1]].tobytes(), DIGEST + SEALED)
+            for owner in self.owners.tolist()
+        }
 
     def box(self, owner: int, holder: int) -> bytes | None:
         """Returns digests and box that an owner sent to a holder, if it did."""
@@ -96,26 +97,26 @@ class ShareTable:
             ForeignShare: it hands back other shares than it was asked for.
             BadShare: one of them is not what its owner committed to.
         """
-        cells = self.cells(holder)
+        cells, owners = self.held(holder)
         if denied:
-            cells = cells[~np.isin(self.owners_of(cells), list(denied))]
-        owners = self.owners_of(cells)
-        client, live = self.view.client(holder), alive[owners]
-        asked = (answer.seeds, cells[live], owners[live]), (answer.keys, cells[~live], owners[~live])
-        if not all(list(given) == wanted.tolist() for given, _, wanted in asked):
+            kept = ~np.isin(owners, list(denied))
+            cells, owners = cells[kept], owners[kept]
+        client, live, given = self.view.client(holder), alive[owners], (named(answer.seeds), named(answer.keys))
+        asked = [(cells[chosen], owners[chosen]) for chosen in (live, ~live)]
+        if any(fields.places.tolist() != wanted.tolist() for fields, (_, wanted) in zip(given, asked, strict=True)):
             raise ForeignShare(f"client {client} sent shares that it was not asked for, or not all: drop them")
-        whole = [b"".join(given.values()) for given, _, _ in asked]
-        for kind, ((_, kept, wanted), given) in enumerate(zip(asked, whole, strict=True)):
-            committed = self.digests.reshape(-1, 2, SECRET)[kept, kind].tobytes()
-            if (bad := _first_difference(committed, held_digests(self.view, wanted, holder, kind, given))) is not None:
+        for kind, (fields, (those, wanted)) in enumerate(zip(given, asked, strict=True)):
+            committed = self.digests.reshape(-1, 2, SECRET)[those, kind].tobytes()
+            digests = held_digests(self.view, wanted, holder, kind, fields.fields)
+            if (bad := _first_difference(committed, digests)) is not None:
                 raise BadShare(
                     f"client {client} returned another share of client {self.view.client(int(wanted[bad]))} than "
                     "it was given: drop its answer",
                     client,
                 )
-        for (_, kept, _), given in zip(asked, whole, strict=True):
-            self.returned.reshape(-1, SECRET)[kept] = np.frombuffer(given, np.uint8).reshape(-1, SECRET)
-            self.came.reshape(-1)[kept] = True
+        for fields, (those, _) in zip(given, asked, strict=True):
+            self.returned.reshape(-1, SECRET)[those] = fields.table["field"]
+            self.came.reshape(-1)[those] = True
 
     def secrets(self, owners: IntArray) -> list[bytes]:
         """Returns the secrets of these clients, as far as enough shares of each came back."""

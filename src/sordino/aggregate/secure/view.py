@@ -93,11 +93,13 @@ def share_digest(view: RosterView, owner: int, holder: int, kind: int, share: by
 
 def held_digests(view: RosterView, owners: IntArray, holder: int, kind: int, shares: bytes) -> bytes:
     """Returns the digests (see `share_digest`) of all shares of one kind that a holder has; clients by place."""
-    sha256, head, tail = hashlib.sha256, b"share%d" % kind + view.fingerprint, view.id_bytes[holder]
-    heads = [head + view.id_bytes[owner] + tail for owner in owners.tolist()]
+    sha256, head, tail, ids = hashlib.sha256, b"share%d" % kind + view.fingerprint, view.id_bytes[holder], view.id_bytes
     starts = range(0, len(shares), SECRET)
     return b"".join(
-        [sha256(head + shares[at : at + SECRET]).digest()[:SECRET] for head, at in zip(heads, starts, strict=True)]
+        [
+            sha256(head + ids[owner] + tail + shares[at : at + SECRET]).digest()[:SECRET]
+            for owner, at in zip(owners.tolist(), starts, strict=True)
+        ]
     )
 
 
