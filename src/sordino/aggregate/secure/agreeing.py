@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import accumulate, pairwise
 
+from sordino.aggregate.secure.cores import CORES
 from sordino.aggregate.secure.errors import KeySwapped
 from sordino.aggregate.secure.keys import KEY, Agreement
 
 Wanted = tuple[bytes, Sequence[bytes]]
 """A 32-byte secret, and the public keys to agree with."""
 
-_CORES = min(os.cpu_count() or 1, 8)
+_CORES = CORES
 _WORTH_A_PROCESS = 1 << 13  # agreements that take a core longer than to start a process
 _U32 = struct.Struct("<I")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -13,6 +12,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 from sordino.aggregate.integers import UIntArray
+from sordino.aggregate.secure.cores import CORES
 from sordino.aggregate.secure.keys import derive
 
 Mask = tuple[bytes, int]
@@ -21,7 +21,7 @@ Mask = tuple[bytes, int]
 _PIECE = 1 << 18  # bytes of a vector that stay in the cache while the streams pass over them
 _STREAMS = 256
 _BLOCK = 16
-_CORES = min(os.cpu_count() or 1, 8)
+_CORES = CORES
 _WORTH_THREADS = 1 << 26  # bytes of keystream for which threads pay
 _NARROW = 1 << 20  # up to so many bytes of a vector, cores share out the masks; beyond, the vector
 _ZEROS = memoryview(bytes(_PIECE))

@@ -165,8 +165,9 @@ class Masked:
     def pack(self, terms: SumTerms) -> bytes:
         size = (terms.modulus_bits + 7) // 8
         columns = self.vector.astype(self.vector.dtype.newbyteorder("<"), copy=False).view(np.uint8)
-        data = columns.reshape(len(self.vector), -1)[:, :size].tobytes()
-        return pack_named(self.complaints) + _VECTOR.pack(terms.modulus_bits, len(self.vector)) + data
+        data = np.ascontiguousarray(columns.reshape(len(self.vector), -1)[:, :size])
+        head = pack_named(self.complaints) + _VECTOR.pack(terms.modulus_bits, len(self.vector))
+        return b"".join((head, data.data))
 
     @classmethod
     def parse(cls, reader: Reader, terms: SumTerms) -> Masked:

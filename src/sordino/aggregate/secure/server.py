@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -14,6 +12,7 @@ import numpy as np
 from sordino.aggregate.integers import UIntArray, reduce, to_residues, word
 from sordino.aggregate.secure.boxes import check_complaint, justified
 from sordino.aggregate.secure.checks import KeyRegistry, check_enough
+from sordino.aggregate.secure.cores import on_all_cores
 from sordino.aggregate.secure.errors import (
     BadShare,
     BadSignature,
@@ -48,7 +47,6 @@ from sordino.aggregate.secure.wire import MessageKind, Reader, Signed, fingerpri
 from sordino.errors import ProtocolError
 from sordino.types import BoolArray, IntArray
 
-_CORES = min(os.cpu_count() or 1, 8)
 _Given = TypeVar("_Given")
 _Got = TypeVar("_Got")
 
@@ -102,8 +100,7 @@ class SumServer:
         Signatures are verified on all cores. Returns, for each message, its sender, or why it was refused.
         """
         opened = [_attempt(self._opened, message) for message in messages]
-        with ThreadPoolExecutor(_CORES) as pool:  # hashing and verifying let go of the interpreter
-            list(pool.map(self._look, opened))
+        on_all_cores(self._look, opened)
         return [_attempt(self._take, each) if isinstance(each, Signed) else each for each in opened]
 
     def _opened(self, message: bytes) -> Signed:
