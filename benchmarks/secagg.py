@@ -28,7 +28,7 @@ from rich.table import Table
 from secagg_crowd import Crowd
 
 from sordino.aggregate.secure import keys, shares
-from sordino.aggregate.secure.client import SumClient, _Side
+from sordino.aggregate.secure.client import SumClient
 from sordino.aggregate.secure.graph import Topology, choose
 from sordino.aggregate.secure.keys import Identity
 from sordino.aggregate.secure.policy import SumPolicy
@@ -240,7 +240,7 @@ def stream(case: Case) -> tuple[Clock, dict[SumStage, list[int]], dict[SumStage,
     answers = play("consent", answers, lambda client: crowd.consent(client, sharers, alive))
     of_real = defaultdict(dict)
     for client, party in real.items():
-        for holder, part in _Side(party, party._view).secrets().items():
+        for holder, part in party._side.secrets().items():
             of_real[holder][client] = part
     play("unmask", answers, lambda client: crowd.unmask(client, alive, of_real[client]))
     with clock("server", "server, opening"):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sordino.aggregate.secure import client as client_module
+from sordino.aggregate.secure import client_side as side_module
 from sordino.aggregate.secure.errors import BadShare, SplitView, WrongVector
 from sordino.aggregate.secure.messages import Inbox, Masked, Shares, SurvivorList
 from sordino.aggregate.secure.wire import MessageKind, Reader, from_client, from_server, open_client, open_server
@@ -50,14 +50,14 @@ def test_a_useless_box_is_pinned_on_its_sender_and_the_round_goes_on(cast, damag
 
 def test_who_denies_a_good_box_is_blamed_itself(cast, monkeypatch):
     play = cast().until("mask")
-    real = client_module.open_box
+    real = side_module.open_box
 
     def deny(view, agreed, sender, recipient, digests, box):
         if recipient == 0 and sender == 1:
-            raise client_module.ShareRejected("denied")
+            raise side_module.ShareRejected("denied")
         return real(view, agreed, sender, recipient, digests, box)
 
-    monkeypatch.setattr(client_module, "open_box", deny)
+    monkeypatch.setattr(side_module, "open_box", deny)
     opened = play.finish()
     assert (opened.total == play.expected(*IDS)).all()
     assert list(opened.blamed) == [2] and "client 3" in opened.blamed[2]
@@ -85,14 +85,14 @@ def test_a_server_that_damages_boxes_makes_nobody_open_them(cast):
 @pytest.mark.parametrize("secret", ["_seed", "_mask_secret"])
 def test_who_shares_another_secret_than_it_committed_to_aborts_the_round_by_name(cast, monkeypatch, secret):
     play = cast().until("share")
-    real = client_module.split
+    real = side_module.split
 
     def wrong(both, *rest):
         return real(bytes(32), *rest)
 
-    monkeypatch.setattr(client_module, "split", wrong)
+    monkeypatch.setattr(side_module, "split", wrong)
     first = play.say("share", 3)
-    monkeypatch.setattr(client_module, "split", real)
+    monkeypatch.setattr(side_module, "split", real)
     for client in IDS:
         play.server.receive(first if client == 3 else play.say("share", client))
     play.heard = play.server.close()

@@ -36,8 +36,8 @@ from sordino.aggregate.secure.messages import (
     SurvivorList,
     Unmask,
     UnmaskRequest,
-    named,
 )
+from sordino.aggregate.secure.named import named
 from sordino.aggregate.secure.recovery import leftover_masks
 from sordino.aggregate.secure.share_table import ShareTable
 from sordino.aggregate.secure.tags import check_size, tags_by_reader

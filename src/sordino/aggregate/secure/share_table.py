@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.aggregate.secure.errors import BadShare, ForeignShare, TooFewClients
-from sordino.aggregate.secure.messages import DIGEST, SEALED, SECRET, NamedFields, Shares, Unmask, named
+from sordino.aggregate.secure.messages import DIGEST, SEALED, SECRET, Shares, Unmask
+from sordino.aggregate.secure.named import NamedFields, named
 from sordino.aggregate.secure.shares import combine_all
 from sordino.aggregate.secure.view import RosterView, held_digests
 from sordino.types import BoolArray, IntArray
