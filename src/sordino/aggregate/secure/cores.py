@@ -15,8 +15,9 @@ _Result = TypeVar("_Result")
 
 
 def on_all_cores(call: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
-    """Returns what a call returns for each item, in their order; raises what it raised for the first that failed."""
+    """Returns what a call returns for each item, in their order; raises what it raised for one that failed."""
     if len(items) < _WORTH_THREADS or CORES == 1:
         return [call(item) for item in items]
     with ThreadPoolExecutor(CORES) as pool:
-        return list(pool.map(call, items))
+        parts = list(pool.map(lambda core: [call(item) for item in items[core::CORES]], range(CORES)))
+    return [parts[number % CORES][number // CORES] for number in range(len(items))]

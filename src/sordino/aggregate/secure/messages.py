@@ -145,6 +145,12 @@ class Inbox:
     def pack(self) -> bytes:
         return pack_flags(self.sharers) + pack_named(self.boxes)
 
+    @staticmethod
+    def pack_all(sharers: BoolArray, boxes: Mapping[int, Mapping[int, bytes]]) -> dict[int, bytes]:
+        """Returns everybody's inbox, given everybody's boxes."""
+        flags = pack_flags(sharers)
+        return {recipient: flags + pack_named(some) for recipient, some in boxes.items()}
+
     @classmethod
     def parse(cls, reader: Reader) -> Inbox:
         message = cls(reader.flags(), parse_named(reader, DIGEST + SEALED))

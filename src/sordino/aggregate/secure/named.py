@@ -1,4 +1,4 @@
-"""Lists by client in the messages of a secure sum: fields of one size, each with the place of the client it is about."""
+"""Lists by client in the messages of a secure sum: fields of one size, each with the place of whom it is about."""
 
 from __future__ import annotations
 

@@ -109,10 +109,12 @@ class SumServer:
         return open_client(self.terms, self.due, message)
 
     def _look(self, signed: Signed | ProtocolError) -> None:
-        """Verifies a signature ahead of time: it is then remembered (see `keys.verify`)."""
+        """Verifies signatures ahead of time: they are then remembered (see `keys.verify`)."""
         if isinstance(signed, Signed) and self._expects(signed.sender) and signed.sender in self._registry:
             with suppress(ProtocolError):
                 signed.verify(self._registry[signed.sender])
+                if self.due is MessageKind.CONSENT:
+                    self._check_names(signed.sender, Consent.parse(Reader(signed.body)).names)
 
     def _take(self, signed: Signed) -> int:
         take = {
@@ -212,10 +214,8 @@ class SumServer:
     def _close_shares(self) -> dict[int, bytes]:
         check_enough(self.terms, len(self._shares))
         self._sharers, self._table = self._flags(self._shares), ShareTable.of(self._view, self._shares)
-        messages = {
-            place: from_server(self.terms, MessageKind.INBOX, Inbox(self._sharers, boxes).pack())
-            for place, boxes in self._table.inboxes().items()
-        }
+        inboxes = Inbox.pack_all(self._sharers, self._table.inboxes())
+        messages = {place: from_server(self.terms, MessageKind.INBOX, inbox) for place, inbox in inboxes.items()}
         self._shares = {}
         return self._next(MessageKind.MASKED, messages)
 

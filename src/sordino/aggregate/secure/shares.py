@@ -19,6 +19,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.aggregate.secure.cores import on_all_cores
 from sordino.aggregate.secure.field import (
     Words,
     from_bytes,
@@ -125,11 +126,14 @@ def combine_all(shares: NDArray[np.uint8], present: BoolArray) -> NDArray[np.uin
 
     **Edge cases**: as `combine`; what stands where a share is not present does not matter.
     """
-    holders, missing = present.shape[1], (~present).sum(1)
-    secrets, order = np.zeros((len(present), BLOCK), np.uint8), np.argsort(missing, kind="stable")
-    for start in range(0, len(order), step := max(1, _AT_ONCE // holders)):
-        rows = order[start : start + step]  # rows that lack as many, and as many rows as stay in the cache
+    secrets, order = np.zeros((len(present), BLOCK), np.uint8), np.argsort((~present).sum(1), kind="stable")
+    step = max(1, _AT_ONCE // present.shape[1])  # as many rows as stay in the cache, and lack about as many points
+
+    def combine_some(start: int) -> None:
+        rows = order[start : start + step]
         secrets[rows] = _combined(shares[rows], present[rows])
+
+    on_all_cores(combine_some, range(0, len(order), step))
     return secrets
 
 
