@@ -71,7 +71,7 @@ class SumServer:
 
     **Formal guarantees**: a message that is refused changes nothing but `blamed`; one that is accepted was signed by
     its sender, and is the only one of its sender and stage. The total is exact for every set of survivors for which
-    `close` and `open` do not raise. Nobody is blamed who kept to the protocol.
+    `close` and `open` do not raise. Nobody is blamed who kept to the protocol (if no more than `terms.corrupt` lie).
     **Edge cases**: `close` raises `TooFewClients` when the stage has too few messages, `open` raises `BadShare` when a
     client has dealt bad shares of its own secrets (and names it): the server is then done for.
     **Reference**: Bonawitz et al. (2017), Figure 4; Bell et al. (2020), Algorithm 3.
@@ -276,11 +276,21 @@ class SumServer:
         return None
 
     def _close_consents(self) -> dict[int, bytes]:
+        self._blame_the_silent()
         check_enough(self.terms, len(self._consents))
         if self.terms.tagged:
             read = tags_by_reader(self._alive, self._consents)
             return self._next(MessageKind.UNMASK, {reader: self._request(tags) for reader, tags in read.items()})
         return self._next(MessageKind.UNMASK, dict.fromkeys(self._consents, self._request(self._consents)))
+
+    def _blame_the_silent(self) -> None:
+        """Blames who vanished without a word to more complaints than corrupt clients can make up among themselves."""
+        for accused, accusers in self._complaints.items():
+            if accused not in self._consents and len(accusers) > self.terms.corrupt:
+                self.blamed.setdefault(
+                    self._view.client(accused),
+                    f"its boxes for {len(accusers)} clients were useless, and it vanished before it could be asked",
+                )
 
     def _request(self, consents: Mapping[int, bytes]) -> bytes:
         return from_server(self.terms, MessageKind.REQUEST, UnmaskRequest(consents).pack())
