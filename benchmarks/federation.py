@@ -187,10 +187,9 @@ def table(found: dict[str, list[Measured]], head: str) -> str:
         wall, processor, once = (statistics.median(getattr(one, kind) for one in turns) for kind in kinds)
         ratio = statistics.median(one.processor / other.processor for one, other in zip(turns, base, strict=True))
         goals = (f"{GOALS[name]:g}", "1.1") if name in GOALS else ("", "")
-        lines.append(
-            f"| {name} | {wall:.2f} | {processor:.2f} | {ratio:.2f} | {goals[0]} | {once:.2f} | {last.down / 1024:.1f} | "
-            f"{last.up / 1024:.1f} | {last.up / base[-1].up:.2f} | {goals[1]} |"
-        )
+        time_ = f"{wall:.2f} | {processor:.2f} | {ratio:.2f} | {goals[0]} | {once:.2f}"
+        bytes_ = f"{last.down / 1024:.1f} | {last.up / 1024:.1f} | {last.up / base[-1].up:.2f} | {goals[1]}"
+        lines.append(f"| {name} | {time_} | {bytes_} |")
     return "\n".join(lines)
 
 
