@@ -1,6 +1,6 @@
-"""Takes steps of DP-SGD in a process of its own: `dp_step.py CONTENDER WORKLOAD`; a line on stdin is a step.
+"""Takes steps of DP-SGD in a process of its own: `dp_step.py CONTENDER WORKLOAD`; a line on stdin is a turn.
 
-Answers leave as one JSON object a line: wall-clock and processor seconds, and at the end of the first the sum's norm
+Answers leave as one JSON object a line: wall-clock and processor seconds of a step, and at the end of the first the sum's norm
 without noise, so that one can see that all compute the same.
 """
 
@@ -84,10 +84,13 @@ def main() -> None:
     before = weights().clone()
     take(0.0)
     print(json.dumps({"moved": float((weights() - before).norm())}), file=answers)
+    count = STEPS[workload].steps
     for _ in sys.stdin:
         began, busy = time.perf_counter(), processor_seconds()
-        take(NOISE_MULTIPLIER)
-        print(json.dumps([time.perf_counter() - began, processor_seconds() - busy]), file=answers)
+        for _ in range(count):
+            take(NOISE_MULTIPLIER)
+        spent = time.perf_counter() - began, processor_seconds() - busy
+        print(json.dumps([seconds / count for seconds in spent]), file=answers)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from torch import nn
 from sordino.account.certificate.check import check
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import BudgetExceeded, DataError, RecipeError
+from sordino.recipe import Recipe
 from sordino.sklearn import PrivateClassifier, PrivateRegressor, Undeclared
 
 pytestmark = pytest.mark.filterwarnings("ignore::sordino.errors.SordinoWarning")
@@ -170,3 +171,22 @@ def test_regression_is_in_the_units_of_the_target() -> None:
         PrivateRegressor(target_range=(0.0, 100.0), **told).fit(X, y)
     raw = PrivateRegressor(target_range="unscaled", **told).fit(X, y / 400)
     assert np.isfinite(raw.predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("unit", "trust", "name"),
+    [
+        ("record", "central", "dp_sgd"),
+        ("client", "central", "dp_fedavg"),
+        ("client", "distributed", "dropout_robust"),
+        ("client", "local", "fed_ldp"),
+    ],
+)
+def test_the_defaults_are_those_of_the_command_line(unit: str, trust: str, name: str) -> None:
+    mine = Recipe.begin(classifier(unit=unit, trust=trust, epsilon=1.0, rounds=40)._sections())
+    theirs = Recipe.load(None, [f"mechanism.name={name}"])
+    assert (mine.mechanism, mine.server, mine.budget) == (
+        theirs.mechanism.model_copy(update=mine.mechanism.model_dump(include={"trust"})),
+        theirs.server,
+        theirs.budget,
+    )

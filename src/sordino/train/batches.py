@@ -101,7 +101,7 @@ def rectangles(
 
 
 def padded(length: int, below: bool = False) -> int:
-    """Returns the least of 1, 2, 3, 4, 6, 8, …, 48, 64, 72, 80, …, 256, 272, … that holds a batch (or the one `below`)."""
+    """Returns the least of 1, 2, 3, 4, 6, …, 48, 64, 72, …, 256, 272, … that holds a batch (or the one `below` it)."""
     step = 1 << max(0, (length - 1).bit_length() - (2 if length <= 64 else 4 if length <= 256 else 5))
     fits = -(-length // step) * step
     return fits - step if below else fits
