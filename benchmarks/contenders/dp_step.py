@@ -1,7 +1,7 @@
 """Takes steps of DP-SGD in a process of its own: `dp_step.py CONTENDER WORKLOAD`; a line on stdin is a turn.
 
-Answers leave as one JSON object a line: wall-clock and processor seconds of a step, and at the end of the first the sum's norm
-without noise, so that one can see that all compute the same.
+Answers leave as one JSON object a line: wall-clock and processor seconds of a step, and at the end of the first the
+sum's norm without noise, so that one can see that all compute the same.
 """
 
 import json

@@ -115,3 +115,10 @@ def test_features_of_very_different_scale_are_told_of_unless_ranges_are_declared
         )
     told = [str(one.message) for one in caught if one.category is SordinoWarning]
     assert any("public.ranges" in sentence and "do not publish" in sentence for sentence in told) == warned
+
+
+def test_a_column_of_names_points_to_whose_records_they_are(tmp_path):
+    path = tmp_path / "patients.csv"
+    path.write_text("ward,age,label\nnorth,40,0\nsouth,50,1\n")
+    with pytest.raises(DataError, match=r"set data\.client = 'ward' .*by_key.* data\.drop = \['ward'\]"):
+        sordino.Federation.from_csv(path)

@@ -26,7 +26,13 @@ def idle(context: RunContext, own_model: bool, own_data: bool) -> list[str]:
     **Edge cases**: a setting that is written down with its default's value is not told from one that was left out.
     """
     recipe = context.recipe
-    told = [*_options(recipe.mechanism), *_local(context), *_opening(recipe), *_dropout(recipe), *_secure(recipe, context.mechanism)]
+    told = [
+        *_options(recipe.mechanism),
+        *_local(context),
+        *_opening(recipe),
+        *_dropout(recipe),
+        *_secure(recipe, context.mechanism),
+    ]
     told += [] if own_model else _model(recipe)
     told += [] if own_data else [*_partition(recipe), *_data(recipe)]
     if recipe.budget.epsilon is None and recipe.budget.clients:
