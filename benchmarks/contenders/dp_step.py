@@ -76,11 +76,49 @@ def opacus(step: Step, option: str):
     return take, lambda: nn.utils.parameters_to_vector(model.parameters()).detach()
 
 
+def jax_privacy(step: Step, option: str):
+    """jax_privacy 2.0: `clipped_grad`, compiled, with so many records at once."""
+    import jax
+    from jax_networks import outputs
+    from jax_privacy.clipping import clipped_grad
+
+    model, (x, y) = step.model(), step.batch()
+    state = {name: jax.numpy.asarray(p.detach().numpy()) for name, p in model.named_parameters()}
+    x, y = (jax.numpy.asarray(part.numpy()) for part in (x, y))
+
+    def loss(weights, x, y):
+        scores = jax.nn.log_softmax(outputs(step.name, weights, x))
+        return -jax.numpy.take_along_axis(scores, y[:, None], 1).mean()
+
+    sums = clipped_grad(loss, l2_clip_norm=CLIP_NORM, batch_argnums=(1, 2), microbatch_size=int(option))
+
+    @jax.jit
+    def stepped(weights, key, noise):
+        totals, tree = jax.tree.flatten(sums(weights, x, y))
+        keys = jax.random.split(key, len(totals))
+        noisy = [
+            total + noise * CLIP_NORM * jax.random.normal(own, total.shape)
+            for own, total in zip(keys, totals, strict=True)
+        ]
+        return jax.tree.map(lambda w, g: w - LEARNING_RATE * g / len(x), weights, jax.tree.unflatten(tree, noisy))
+
+    box = {"weights": state, "key": jax.random.key(0)}
+
+    def take(noise: float) -> None:
+        box["key"], own = jax.random.split(box["key"])
+        box["weights"] = jax.block_until_ready(stepped(box["weights"], own, noise))
+
+    def flat() -> torch.Tensor:
+        return torch.cat([torch.tensor(jax.device_get(box["weights"][name])).flatten() for name in sorted(state)])
+
+    return take, flat
+
+
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever a framework prints goes to standard error
     name, workload, option = sys.argv[1:]
-    take, weights = {"sordino": sordino, "opacus": opacus}[name](STEPS[workload], option)
+    take, weights = {"sordino": sordino, "opacus": opacus, "jax_privacy": jax_privacy}[name](STEPS[workload], option)
     before = weights().clone()
     take(0.0)
     print(json.dumps({"moved": float((weights() - before).norm())}), file=answers)
