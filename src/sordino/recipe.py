@@ -395,12 +395,14 @@ class Recipe(Section):
 
     @classmethod
     def load(cls, path: Path | str | None = None, settings: Sequence[str] = ()) -> Recipe:
-        """Reads a TOML recipe (None: the embedded default) and applies `section.field=value` settings.
+        """Reads a TOML recipe (None: `begin`, the embedded default) and applies `section.field=value` settings.
 
         Raises:
             RecipeError: one sentence that names the field and the remedy.
         """
-        tree = _parse(Path(path) if path is not None else _DEFAULT)
+        if path is None:
+            return cls.begin(settings=settings)
+        tree = _parse(Path(path))
         for setting in settings:
             put(tree, setting)
         return cls.from_dict(tree)

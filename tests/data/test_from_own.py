@@ -142,3 +142,10 @@ def test_what_a_run_cannot_take_is_told_in_a_sentence(change, tmp_path):
     with pytest.raises(SordinoError, match=f"{next(iter(change))} is"):
         sordino.run(out=tmp_path / "r", **change)
     assert not (tmp_path / "r").exists()
+
+
+def test_a_column_of_names_points_to_whose_records_they_are(tmp_path):
+    path = tmp_path / "patients.csv"
+    path.write_text("ward,age,label\nnorth,40,0\nsouth,50,1\n")
+    with pytest.raises(DataError, match=r"set data\.client = 'ward' .*by_key.* data\.drop = \['ward'\]"):
+        sordino.Federation.from_csv(path)
