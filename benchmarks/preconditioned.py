@@ -11,6 +11,7 @@ import argparse
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -20,16 +21,23 @@ from sordino.recipe import Recipe
 from sordino.runs.setup import load
 from sordino.tune.stand_in import SYNTHETIC, stand_in
 
-ROOT = Path(__file__).resolve().parent.parent
-NETWORK = (
-    "data.features=none",
-    "model.name=mlp",
-    "model.hidden=[64]",
-    "budget.epsilon=3",
-    "run.evaluate_every=30",
-)
-CONTENDERS = {"as it is": (), "preconditioned": ("model.precondition=true",)}
+RECIPE: dict[str, dict[str, Any]] = {
+    "mechanism": {"name": "dp_sgd", "clip_norm": 0.2},
+    "data": {"name": "digits"},
+    "public": {"most_records": 1},
+    "model": {"name": "mlp", "hidden": [64]},
+    "budget": {"epsilon": 3.0, "delta": 1e-5},
+    "run": {"rounds": 30, "evaluate_every": 30},
+}
+CONTENDERS = {"as it is": False, "preconditioned": True}
 PATHS = (25, 50, 100, 200, 400)
+
+
+def network(turned: bool, path: float, seed: int) -> Recipe:
+    """Returns the recipe of a contender."""
+    more: dict[str, dict[str, Any]] = {"model": {"precondition": turned}, "run": {"seed": seed}}
+    parts = {name: {**part, **more.get(name, {})} for name, part in RECIPE.items()}
+    return Recipe.from_dict({**parts, "server": {"path": path}})
 
 
 def score(recipe: Recipe) -> float:
@@ -48,21 +56,18 @@ def main() -> None:
     chosen = parser.parse_args()
     told: dict[str, dict[str, object]] = {}
     found: dict[str, list[float]] = {}
-    for name, settings in CONTENDERS.items():
-
-        def recipe(path: float, seed: int, settings: tuple[str, ...] = settings) -> Recipe:
-            played = [*NETWORK, *settings, f"server.path={path}", f"run.seed={seed}"]
-            return Recipe.load(ROOT / "recipes" / "best" / "digits-eps-1.toml", played)
-
+    for name, turned in CONTENDERS.items():
         with tempfile.TemporaryDirectory() as folder:
-            drawn = [stand_in(recipe(path, 0), load(recipe(path, 0)), SYNTHETIC, Path(folder)) for path in PATHS]
-            tried = {path: score(one) for path, one in zip(PATHS, drawn, strict=True)}
+            recipes = {path: network(turned, path, 0) for path in PATHS}
+            tried = {
+                path: score(stand_in(recipe, load(recipe), SYNTHETIC, Path(folder))) for path, recipe in recipes.items()
+            }
         best = max(tried, key=lambda path: tried[path])
-        found[name] = [score(recipe(best, seed)) for seed in range(chosen.seeds)]
+        found[name] = [score(network(turned, best, seed)) for seed in range(chosen.seeds)]
         told[name] = {"stand-in": tried, "path": best, "accuracy": found[name]}
         chosen.out.write_text(json.dumps(told, indent=2) + "\n")
         print(f"| {name} | {best} | {np.mean(found[name]):.2f} ± {np.std(found[name], ddof=1):.2f} |", flush=True)
-    print(f"p = {stats.ttest_rel(*found.values()).pvalue:.2g}")
+    print(f"p = {stats.ttest_rel(found['preconditioned'], found['as it is']).pvalue:.2g}")
 
 
 if __name__ == "__main__":

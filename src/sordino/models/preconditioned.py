@@ -71,18 +71,19 @@ def noise_images(shape: tuple[int, ...], seed: int, count: int = _IMAGES) -> Ten
     frequency = torch.hypot(down[:, None], across[None, :])
     frequency[0, 0] = frequency.flatten()[1:].min() if frequency.numel() > 1 else 1.0
     pink = torch.fft.ifft2(torch.fft.fft2(white) / frequency).real
-    return 0.5 + 0.25 * pink / pink.std()
+    images: Tensor = 0.5 + 0.25 * pink / pink.std()
+    return images
 
 
 def _turned(layer: nn.Module, x: Tensor, ridge: float) -> list[nn.Module]:
     """Returns the layer with its turn before it, or alone where it has no inputs to turn."""
     if type(layer) is nn.Linear:
         turn = _turn(x.flatten(0, -2), ridge)
-        before: nn.Module = _fixed(nn.Linear(*turn.shape, bias=False), turn)
+        before: nn.Module = _fixed(nn.Linear(len(turn), len(turn), bias=False), turn)
         layer.weight.copy_(torch.linalg.solve(turn, layer.weight.double().T).T)  # P is symmetric
     elif type(layer) is nn.Conv2d and layer.groups == 1:
         turn = _turn(x.movedim(1, -1).flatten(0, -2), ridge, places=math.prod(x.shape[2:]))
-        before = _fixed(nn.Conv2d(*turn.shape, 1, bias=False), turn[:, :, None, None])
+        before = _fixed(nn.Conv2d(len(turn), len(turn), 1, bias=False), turn[:, :, None, None])
         kernel = layer.weight.double().movedim(1, -1)
         layer.weight.copy_((kernel @ torch.linalg.inv(turn)).movedim(-1, 1))
     else:
