@@ -42,6 +42,7 @@ GOALS = {
     "adult-eps-1": 84.5,
     "digits-eps-0.5": 87.0,
     "digits-eps-1": 91.5,
+    "demo": 90.4,
 }
 """Test accuracy that each recipe is meant to reach, in percent, in the order of the table."""
 ABLATION: dict[str, tuple[str, ...]] = {
