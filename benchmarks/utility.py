@@ -2,7 +2,7 @@
 
 python -m benchmarks.utility                          # every recipe, seeds 0 to 4; what is measured is not run again
 python -m benchmarks.utility --only mnist --seeds 1   # some recipes, by how their names begin
-python -m benchmarks.utility --ablation --only digits # one part left out, added or changed at a time; also: mnist
+python -m benchmarks.utility --ablation --only adult  # one part left out, added or changed at a time; also: digits, mnist
 python -m benchmarks.utility --write                  # the tables alone
 
 Data sets are looked for in $SORDINO_DATA. Results are kept in benchmarks/utility.jsonl, one line a run.
@@ -68,6 +68,15 @@ ABLATION: dict[str, dict[str, tuple[str, ...]]] = {
         "10 rounds, the same path": ("run.rounds=10",),
         "usual path (`auto`)": ("server.path=auto",),
         "a trusted server": ("mechanism.trust=central",),
+    },
+    "adult-eps-1": {
+        AS_IT_IS: (),
+        "with whitening": ("opening.channel_moment=0.2",),
+        "with whitening, ridge 1": ("opening.channel_moment=0.2", "opening.ridge=1"),
+        "40 rounds, the same path": ("run.rounds=40",),
+        "40 rounds, with whitening": ("run.rounds=40", "opening.channel_moment=0.2"),
+        "with the mean": ("opening.feature_mean=0.1",),
+        "with a bias": ("model.bias=true",),
     },
     "mnist-eps-1": {
         AS_IT_IS: (),
