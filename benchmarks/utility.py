@@ -2,7 +2,7 @@
 
 python -m benchmarks.utility                          # every recipe, seeds 0 to 4; what is measured is not run again
 python -m benchmarks.utility --only mnist --seeds 1   # some recipes, by how their names begin
-python -m benchmarks.utility --ablation --only adult  # one part left out, added or changed at a time; also: digits, mnist
+python -m benchmarks.utility --ablation --only adult  # one part left out, added or changed; also: digits, mnist
 python -m benchmarks.utility --write                  # the tables alone
 
 Data sets are looked for in $SORDINO_DATA. Results are kept in benchmarks/utility.jsonl, one line a run.
