@@ -1,4 +1,4 @@
-"""A network preconditioned from synthetic noise against the same network as it is: digits, one image a person, ε = 3.
+"""A network preconditioned from synthetic noise against the same network as it is: digits, each image protected, ε = 3.
 
     python -m benchmarks.preconditioned --out benchmarks/preconditioned.json
 
@@ -24,7 +24,7 @@ from sordino.tune.stand_in import SYNTHETIC, stand_in
 RECIPE: dict[str, dict[str, Any]] = {
     "mechanism": {"name": "dp_sgd", "clip_norm": 0.2},
     "data": {"name": "digits"},
-    "public": {"most_records": 1},
+    "partition": {"clients": 30},
     "model": {"name": "mlp", "hidden": [64]},
     "budget": {"epsilon": 3.0, "delta": 1e-5},
     "run": {"rounds": 30, "evaluate_every": 30},
