@@ -2,6 +2,7 @@
 
     python -m benchmarks.sparse --out sparse.json     # words, which need no files
     python -m benchmarks.sparse --task words adult    # Adult needs $SORDINO_DATA
+    python -m benchmarks.sparse --same 0.1 10         # one setting for all, without a search
 
 Words: 1,000 people hold 20 texts of 30 words; word frequencies follow Zipf's law over 500 words, and each of two topics
 makes half of the words rarer. Every contender plays the same grid (clip norm, server step) on another draw of the same
@@ -98,10 +99,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", choices=("words", "adult"), nargs="+", default=["words"])
     parser.add_argument("--trust", choices=tuple(CONTENDERS), nargs="+", default=list(CONTENDERS))
+    parser.add_argument("--same", nargs=2, metavar=("CLIP", "STEP"), help="these settings for all, without a search")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("sparse.json"))
     chosen = parser.parse_args()
     told: dict[str, dict[str, dict[str, list[float]]]] = {}
+    same = chosen.same and (f"mechanism.clip_norm={chosen.same[0]}", f"server.learning_rate={chosen.same[1]}")
     print("| task | trust, ε | contender | accuracy (%) | less plain | p (paired) | tuned to |")
     print("|---|---|---|---:|---:|---:|---|")
     with tempfile.TemporaryDirectory() as name:
@@ -109,7 +112,7 @@ def main() -> None:
         for trust in chosen.trust:
             plain: dict[str, list[float]] = {}
             for contender, settings in CONTENDERS[trust].items():
-                best = max(GRID, key=lambda one: score("words", trust, (*settings, *one), STAND_IN, folder))
+                best = same or max(GRID, key=lambda one: score("words", trust, (*settings, *one), STAND_IN, folder))
                 for task in chosen.task:
                     found = [score(task, trust, (*settings, *best), seed, folder) for seed in range(chosen.seeds)]
                     kept = told.setdefault(task, {}).setdefault(trust, {})
