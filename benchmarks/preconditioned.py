@@ -30,7 +30,7 @@ RECIPE: dict[str, dict[str, Any]] = {
     "run": {"rounds": 30, "evaluate_every": 30},
 }
 CONTENDERS = {"as it is": False, "preconditioned": True}
-PATHS = (25, 50, 100, 200, 400)
+PATHS = (50, 100, 200)
 
 
 def network(turned: bool, path: float, seed: int) -> Recipe:
