@@ -145,6 +145,7 @@ class ModelSection(Section):
     activation: Literal["relu", "tanh", "linear"] = Field("relu", description="activation of hidden layers (mlp)")
     loss: Literal["auto", "cross_entropy", "hinge", "mse"] = Field("auto", description="per-example loss")
     bias: bool = Field(True, description="whether layers add a constant (false: better for features of norm 1)")
+    precondition: bool = Field(False, description="whether synthetic noise images precondition a network (no data)")
 
 
 class TrainSection(Section):
