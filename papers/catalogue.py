@@ -11,6 +11,7 @@ from papers import (
     claims,
     fed_cad,
     fed_cad_readings,
+    recorded,
     xue,
     xue_checks,
     xue_learning,
@@ -18,6 +19,7 @@ from papers import (
     xue_study,
     yuan,
     yuan_checks,
+    yuan_curves,
     yuan_online,
     yuan_others,
     yuan_readings,
@@ -42,7 +44,9 @@ _ALL: tuple[Experiment, ...] = (
     *yuan_online.EXPERIMENTS,
     *yuan_others.EXPERIMENTS,
     *yuan_readings.EXPERIMENTS,
+    *yuan_curves.EXPERIMENTS,
     *yuan_checks.EXPERIMENTS,
+    *recorded.EXPERIMENTS,
     *claims.EXPERIMENTS,
 )
 _PLAIN = [one for one in _ALL if not one.id.endswith("-readings")]

@@ -59,7 +59,7 @@ def run(experiment: Experiment, runner: ExperimentRunner, out: Path) -> Experime
         runner.repeats,
         time.perf_counter() - began,
         __version__,
-        tuple(experiment.explained(line, runner.quick) for line in found.lines),
+        tuple(experiment.explained(line, runner.quick, runner.repeats) for line in found.lines),
         found.remarks,
         tuple((chart.key, chart.title) for chart in found.charts),
         found.short,

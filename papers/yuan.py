@@ -8,7 +8,6 @@ from papers.cited import YUAN
 from papers.experiment import PIXELS, Experiment, ExperimentResult
 from papers.experiment_runner import BY_CHANCE, UNBOUND, ExperimentRunner, SeedRuns
 from papers.printed_line import PrintedLine, ahead_by, impossible, number, statement
-from papers.yuan_shapes import bent, diverges, early_loss, stability
 from papers.yuan_verdicts import (
     DOUBT,
     accuracies,
@@ -19,7 +18,6 @@ from papers.yuan_verdicts import (
     least_loss,
     least_of,
     less_loss,
-    more_accuracy,
     near_silence,
 )
 from sordino.account.accountants.published import yuan_sensitivity, yuan_sigma, yuan_sum
@@ -108,8 +106,6 @@ def fig2(runner: ExperimentRunner) -> ExperimentResult:
         grown = runs[name].last("loss")[0] - runs[name].best("loss")[0]
         shown = f"ends {grown:.3f} above its least"
         lines.append(statement(name, "loss declines, then increases", shown, grown > 0.01))
-    lines += early_loss(runs, ("ϑ = 0.9", "ϑ = 0.95"), "ϑ = 1")
-    lines.append(stability({name: runs[name] for name in plans}))
     lines.append(behind(runs["Laplace"], [runs[name] for name in plans]))
     lines.append(at_equal_guarantee(runner))
     return ExperimentResult(tuple(lines), pair("yuan-fig2", "Yuan et al., Fig. 2", runs))
@@ -126,8 +122,6 @@ def fig3(runner: ExperimentRunner) -> ExperimentResult:
     lines += [
         statement("least loss of all", "ϑ ≥ 1.05", shown, best in ("ϑ = 1.05", "ϑ = 1.1")),
         statement("ϑ = 0.95 and ϑ = 1.05", "both below ϑ = 1", shown, both),
-        *shapes(runs),
-        *(diverges(name, row) for name, row in runs.items()),
         *accuracies(runs),
         behind(runner.play({"": LAPLACE_RUN})[""], [row[30] for row in runs.values()]),
     ]
@@ -139,19 +133,8 @@ def fig4(runner: ExperimentRunner) -> ExperimentResult:
     grid = runner.size((5, 10, 15, 17, 20, 25, 30, 40, 50), (5, 17, 30))
     levels = (2.0, 5.0, 10.0, 20.0, 50.0)
     runs = {f"ε = {e:g}": over(runner, grid, 1.05, e) for e in levels} | {"no noise": silent(runner, grid, MLP)}
-    lines = (
-        less_loss(runs, levels),
-        more_accuracy(runs, levels),
-        near_silence(runs, levels, 20),
-        later_optima(runs, levels),
-        *shapes({name: row for name, row in runs.items() if name != "no noise"}),
-    )
+    lines = (less_loss(runs, levels), near_silence(runs, levels, 20), later_optima(runs, levels))
     return ExperimentResult(lines, grids("yuan-fig4", "Yuan et al., Fig. 4", runs))
-
-
-def shapes(runs: Mapping[str, Mapping[int, SeedRuns]]) -> list[PrintedLine]:
-    """Judges every curve over M: loss is convex, and accuracy concave."""
-    return [bent(name, row, field) for field in ("loss", "accuracy") for name, row in runs.items()]
 
 
 def over(

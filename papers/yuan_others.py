@@ -14,8 +14,7 @@ from papers.experiment import PIXELS, Experiment, ExperimentResult
 from papers.experiment_runner import UNBOUND, ExperimentRunner, SeedRuns, recipe_of
 from papers.printed_line import PrintedLine, number, statement
 from papers.yuan import FEWER, FREE, MLP, RATE, SCENE, experiment, geometric, grids, over, silent
-from papers.yuan_shapes import diverges
-from papers.yuan_verdicts import best_m, later_optima, least_loss, least_of, less_loss, more_accuracy, near_silence
+from papers.yuan_verdicts import best_m, later_optima, least_loss, least_of, less_loss, near_silence
 from sordino.audit.membership import infer
 from sordino.charts import Axis, Chart, Rule
 from sordino.runs.setup import load
@@ -79,16 +78,8 @@ def fig7(runner: ExperimentRunner) -> ExperimentResult:
     least = {name: least_loss(row) for name, row in runs.items()}
     order = min(least["ϑ = 1.05"], least["ϑ = 1.1"]) < least["ϑ = 1"] < min(least["ϑ = 0.9"], least["ϑ = 0.95"])
     shown = ", ".join(f"{name}: {value:.4f}" for name, value in least.items())
-    printed = "ϑ > 1 best, then 1, then ϑ < 1"
-    best = {name: max(found.last()[0] for found in row.values()) for name, row in runs.items()}
-    ranked = max(best["ϑ = 1.05"], best["ϑ = 1.1"]) > best["ϑ = 1"] > max(best["ϑ = 0.9"], best["ϑ = 0.95"])
-    told = ", ".join(f"{name}: {100 * value:.2f} %" for name, value in best.items())
-    lines = (
-        statement("least loss", printed, shown, order),
-        statement("best accuracy", printed, told, ranked),
-        *(diverges(name, row) for name, row in runs.items()),
-    )
-    return ExperimentResult(lines, grids("yuan-fig7", "Yuan et al., Fig. 7: SVM on Adult", runs))
+    line = statement("least loss", "ϑ > 1 best, then 1, then ϑ < 1", shown, order)
+    return ExperimentResult((line,), grids("yuan-fig7", "Yuan et al., Fig. 7: SVM on Adult", runs))
 
 
 def fig8(runner: ExperimentRunner) -> ExperimentResult:
@@ -112,10 +103,12 @@ def fig9(runner: ExperimentRunner) -> ExperimentResult:
     runs = {f"ε = {e:g}": over(runner, grid, 1.05, e, SVM) for e in levels} | {"no noise": silent(runner, grid, SVM)}
     free = [found.last("loss")[0] for found in runs["no noise"].values()]
     best = [best_m(runs[f"ε = {e:g}"]) for e in levels]
+    accurate = [max(found.last()[0] for found in runs[f"ε = {e:g}"].values()) for e in levels]
+    shown = ", ".join(f"{e:g}: {100 * x:.1f} %" for e, x in zip(levels, accurate, strict=True))
     lines = (
         less_loss(runs, levels),
         near_silence(runs, levels, max(levels)),
-        more_accuracy(runs, levels),
+        statement("best accuracy as ε rises", "can improve", shown, accurate[-1] > accurate[0]),
         statement(
             "without noise",
             "does not diverge",

@@ -36,13 +36,6 @@ def less_loss(runs: Mapping[str, Mapping[int, SeedRuns]], levels: Sequence[float
     return statement("least loss as ε rises", "decreases", told, falling == sorted(falling, reverse=True))
 
 
-def more_accuracy(runs: Mapping[str, Mapping[int, SeedRuns]], levels: Sequence[float]) -> PrintedLine:
-    """Judges whether the best accuracy over M rises with ε."""
-    best = [max(found.last()[0] for found in runs[f"ε = {e:g}"].values()) for e in levels]
-    told = ", ".join(f"{e:g}: {100 * x:.1f} %" for e, x in zip(levels, best, strict=True))
-    return statement("best accuracy as ε rises", "can improve", told, best[-1] > best[0])
-
-
 def near_silence(runs: Mapping[str, Mapping[int, SeedRuns]], levels: Sequence[float], from_: float) -> PrintedLine:
     """Judges whether loss approaches that without noise, from some ε on."""
     gap = max(least_loss(runs[f"ε = {e:g}"]) for e in levels if e >= from_) - least_loss(runs["no noise"])
