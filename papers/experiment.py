@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from papers.estimates import TAKES
 from papers.printed_line import PrintedLine, joined
 from sordino.charts import Chart
 
@@ -70,8 +71,11 @@ class Experiment:
     """How big the full form is, where seeds do not tell."""
     seeds: int = 3
     """Seeds of the full form; more where results vary much."""
-    takes: str = ""
-    """What the full form takes on one core, by the seconds of a round in the quick one, where nobody has run it."""
+
+    @property
+    def takes(self) -> str:
+        """What the full form takes on two cores; empty where that is no matter."""
+        return TAKES.get(self.id, "")
 
     def quick_form(self, seeds: int = 1) -> str:
         """Returns what the quick form leaves out, where it has some number of seeds."""

@@ -239,7 +239,7 @@ FOUR = (*SHARED, LEVEL)
 ONE = "one seed, one round"
 EXPERIMENTS = (
     experiment("xue-fig2", "Fig. 2, §VI-B", "Sensitivity estimates", fig2, "4 of 100 rounds", (*CLIENTS, QUIET)),
-    experiment("xue-fig3", "Fig. 3, §VI-B", "Accuracy under different budgets", fig3, ONE, takes="16 hours"),
+    experiment("xue-fig3", "Fig. 3, §VI-B", "Accuracy under different budgets", fig3, ONE),
     experiment("xue-fig4a", "Fig. 4(a), §VI-B", "Accuracy lost, MNIST", fig4a, ONE, FOUR),
     experiment("xue-fig4b", "Fig. 4(b), §VI-B", "Accuracy lost, Fashion-MNIST", fig4b, ONE, FOUR),
     experiment(
@@ -250,7 +250,6 @@ EXPERIMENTS = (
         f"RMSprop alone, {ONE}",
         FOUR,
         "CIFAR-10",
-        "80 hours",
     ),
     experiment(
         "xue-fig4d",
@@ -259,6 +258,5 @@ EXPERIMENTS = (
         fig4d,
         ONE,
         (*FOUR, RIVAL, *OTHERS),
-        takes="1.5 hours",
     ),
 )

@@ -101,6 +101,6 @@ LESS = (
 EXPERIMENTS = (
     experiment(
         "xue-learning", "Fig. 4(a) and 5, §VI-B to F", "The parameter study with noise that leaves something to learn",
-        study, "one seed, RMSprop alone", (*CLIENTS, *LESS), takes="3 hours",
+        study, "one seed, RMSprop alone", (*CLIENTS, *LESS),
     ),
 )  # fmt: skip

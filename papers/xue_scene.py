@@ -61,13 +61,10 @@ def experiment(
     shorter: str,
     choices: tuple[str, ...] = SHARED,
     data: str = "",
-    takes: str = "",
 ) -> Experiment:
     """Returns an experiment of this paper."""
     doubt = "the sampling ratio, the sizes of the layers and the rounds are not stated"
-    return Experiment(
-        id_, XUE, place, title, find, choices=choices, doubt=doubt, shorter=shorter, data=data, takes=takes
-    )
+    return Experiment(id_, XUE, place, title, find, choices=choices, doubt=doubt, shorter=shorter, data=data)
 
 
 def both_readings(

@@ -213,10 +213,9 @@ def experiment(
     find: Callable[[ExperimentRunner], ExperimentResult],
     *choices: str,
     shorter: str = "one seed",
-    takes: str = "",
 ) -> Experiment:
     """Returns an experiment of this paper."""
-    return Experiment(id_, YUAN, place, title, find, choices=choices, doubt=DOUBT, shorter=shorter, takes=takes)
+    return Experiment(id_, YUAN, place, title, find, choices=choices, doubt=DOUBT, shorter=shorter)
 
 
 FEWER = "one seed, fewer M"

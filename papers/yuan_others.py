@@ -243,7 +243,6 @@ EXPERIMENTS = (
         fig8,
         *LAYERS,
         shorter=f"{FEWER}, at most 2 of 30 rounds",
-        takes="2 to 3.5 hours",
     ),
     experiment("yuan-fig9", "Fig. 9, §V-C", "SVM on Adult by ε", fig9, *SETTINGS, CURVES, ALL, FREE, shorter=FEWER),
     experiment(
@@ -255,7 +254,6 @@ EXPERIMENTS = (
         FEW,
         FREE,
         shorter=f"{FEWER}, at most 12 of 30 rounds",
-        takes="2 to 3.5 hours",
     ),
     Experiment(
         "yuan-table3",
@@ -275,7 +273,6 @@ EXPERIMENTS = (
         table3_overfitting,
         choices=(*DECLARED, *SHADOWS[2:4]),
         shorter="3 shadow models, 2 trials",
-        takes="1.5 hours",
         whole="25 shadow models, 50 trials",
     ),
 )

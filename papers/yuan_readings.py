@@ -89,7 +89,7 @@ def least_by_theta(words: str, runs: dict[float, list[SeedRuns]]) -> PrintedLine
 EXPERIMENTS = (
     experiment(
         "yuan-fig7-readings", "Fig. 7, §V-C", "Readings: the SVM's regulariser", fig7, *DECAY.told(), *SETTINGS[1:2],
-        shorter="one seed, M = 15 and 50, η = 0.1", takes="1.5 hours",
+        shorter="one seed, M = 15 and 50, η = 0.1",
     ),
     experiment(
         "yuan-table2-readings", "Table II, §V-B-1", "Readings: learning rate and pixels", table2, *GRID.told(),
@@ -98,6 +98,6 @@ EXPERIMENTS = (
     experiment(
         "yuan-fig8-readings", "Fig. 8, §V-C", "Readings: where the network starts", fig8, *START.told(), RATES_TOO,
         INSIDE, RATE,
-        *LAYERS[2:3], shorter="one seed, M = 10, ϑ = 0.95 and 1.05", takes="6.5 hours",
+        *LAYERS[2:3], shorter="one seed, M = 10, ϑ = 0.95 and 1.05",
     ),
 )  # fmt: skip
