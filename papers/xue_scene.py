@@ -90,8 +90,9 @@ def judged(quantity: str, printed: float, readings: Mapping[str, SeedRuns]) -> P
     """Judges the reading that comes nearest; where none is near, says what the noise leaves."""
     ends = {name: runs.last() for name, runs in readings.items()}
     near = min(ends.values(), key=lambda end: abs(end[0] - printed))
-    if abs(near[0] - printed) <= 0.02:
-        return accuracy(quantity, printed, *near)
+    line = accuracy(quantity, printed, *near)
+    if line.status != "differs":
+        return line
     shown = ", ".join(f"{100 * mean:.2f} % ({name})" for name, (mean, _) in ends.items())
     return beyond(quantity, f"{100 * printed:.2f} %", shown, readings)
 

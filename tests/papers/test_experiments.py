@@ -25,7 +25,7 @@ FIGURES = {
     "adpfl": ["fig4", "fig4-median", "fig4-speed", "table2", "fig5", "fig6", "definition4"],
     "cad": [*(f"fig{n}" for n in range(1, 7)), "fig3-growth", "theorems"],
     "yuan": [
-        *("table2", "table3", "table3-overfitting", "curves", "theorems", "theorem3"),
+        *("table2", "fig2-laplace", "table3", "table3-overfitting", "curves", "theorems", "theorem3"),
         *(f"fig{n}" for n in range(2, 11)),
     ],
 }
