@@ -18,7 +18,7 @@ from torch import nn
 
 from sordino.account.certificate.check import check
 from sordino.account.ledger.ledger import Ledger
-from sordino.errors import BudgetExceeded, DataError, RecipeError
+from sordino.errors import BudgetExceeded, DataError, RecipeError, SordinoError
 from sordino.sklearn import PrivateClassifier, PrivateRegressor, Undeclared
 
 pytestmark = pytest.mark.filterwarnings("ignore::sordino.errors.SordinoWarning")
@@ -170,3 +170,23 @@ def test_regression_is_in_the_units_of_the_target() -> None:
         PrivateRegressor(target_range=(0.0, 100.0), **told).fit(X, y)
     raw = PrivateRegressor(target_range="unscaled", **told).fit(X, y / 400)
     assert np.isfinite(raw.predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "groups", "sentence"),
+    [
+        ({"outside": "ignore"}, None, "outside is 'ignore': choose one of refuse, clip"),
+        ({"feature_ranges": "all"}, None, "feature_ranges is 'all'"),
+        ({"feature_ranges": {"0": 5}}, None, "a range is 5"),
+        ({"records": "many"}, None, "records is 'many'"),
+        ({"random_state": np.random.default_rng(0)}, None, "random_state is"),
+        ({"options": ["clip_norm"]}, None, "options is"),
+        ({"population": 2}, [None] * 50 + ["a"] * 50, "one owner for each row"),
+        ({"population": 2}, [["a", "b"]] * 100, "one owner for each row"),
+    ],
+)
+def test_slips_are_told_in_a_sentence(settings: dict[str, Any], groups: Any, sentence: str) -> None:
+    X = np.linspace(0, 1, 100)[:, None]
+    usual = {"classes": [0, 1], "records": 100, "feature_ranges": (0.0, 1.0), "rounds": 1}
+    with pytest.raises(SordinoError, match=sentence):
+        PrivateClassifier(**{**usual, **settings}).fit(X, np.arange(100) % 2, groups)

@@ -79,10 +79,13 @@ class LayeredGradients:
         sums, norms = self._clip_examples(rows, x, y, mask, bound)
         good = torch.isfinite(norms)
         if not good.all():
-            # blank such examples out, as ∞·0 is not 0; what is still not finite comes from the weights, not the data
-            blanked = x.where(good[(..., *[None] * (x.dim() - 2))], x.new_zeros(()))
-            sums, _ = self._clip_examples(rows, blanked, y, mask * good, bound)
-            sums = sums.where(torch.isfinite(sums).all(1, keepdim=True), 0.0)
+            # another example of the client stands in for such a one, with weight 0: ∞·0 is not 0, and neither zeros nor
+            # the example's own label need be harmless (a text that is padding alone); a client without any adds zero
+            every = torch.arange(good.shape[1], device=good.device)
+            taken = every.where(good, good.byte().argmax(1, keepdim=True))
+            x, y = (part[torch.arange(len(part), device=good.device)[:, None], taken] for part in (x, y))
+            sums, _ = self._clip_examples(rows, x, y, mask * good, bound)
+            sums = sums.where(good.any(1, keepdim=True), 0.0)
         return sums, norms
 
     @torch.no_grad()

@@ -1,7 +1,8 @@
 """An append-only, hash-chained table in SQLite: what was committed stays, and what was changed is found.
 
 Formal guarantees:
-    *Durable.* A transaction ends after its commit has been fsync'd (write-ahead log, synchronous=FULL).
+    *Durable.* A transaction ends after its commit has been fsync'd (write-ahead log, synchronous=FULL), unless it asks
+    to wait for the next one: then a machine that dies may lose it, and never what came before it.
     *Serial.* Writers take SQLite's write lock before they read the head, so two processes never fork the chain.
     *Tamper-evident.* Every row's hash covers its content, its place and its predecessor; the head is kept apart, so a
     missing last row is found too. Rows are checked whenever they are read, and read back before they are committed. The
@@ -23,8 +24,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sordino.account.ledger.sqlite import connect, make, sentences, sync_folder
+from sordino.account.ledger.sqlite import connect, make, sentences, sync_name
 from sordino.errors import LedgerError, LedgerTampered
+from sordino.files import sync
 
 FORMAT = 2
 _APPLICATION = 0x534F5244
@@ -68,6 +70,7 @@ class HashChain:
         self._checked = (-1, _GENESIS)
         """The last row that was read or written here, and its hash: all before it was checked."""
         self._pending: tuple[int, bytes] | None = None
+        self._durable = True
         self._schema: int | None = None
         self._version: int | None = None
 
@@ -144,9 +147,12 @@ class HashChain:
         self.append(lambda seq: LedgerRow(seq, "open", first))
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Holds the write lock; commits durably at the end, or leaves nothing behind."""
+    def transaction(self, *, durable: bool = True) -> Iterator[None]:
+        """Holds the write lock; commits at the end, durably or with the next that does, or leaves nothing behind."""
         with sentences(self.path):
+            if durable != self._durable:
+                self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+                self._durable = durable
             self._connection.execute("BEGIN IMMEDIATE")
             self._pending = None
             try:
@@ -292,9 +298,21 @@ class HashChain:
             self._require_end((found[-1][0].seq, found[-1][1]) if found else (-1, _GENESIS))
         return found
 
+    def sync(self) -> None:
+        """Makes every commit so far durable, those that did not wait for it included.
+
+        They are in the write-ahead log, or SQLite has folded it into the file, which it syncs first.
+        """
+        try:
+            sync(self.path.with_name(f"{self.path.name}-wal"))
+        except FileNotFoundError:
+            sync(self.path)
+        except OSError as error:
+            raise LedgerError(f"ledger {self.path} cannot be written ({error.strerror}): check the disk") from error
+
     def synced(self) -> None:
         """Makes the file's name durable."""
-        sync_folder(self.path)
+        sync_name(self.path)
 
     def close(self) -> None:
         """Closes the connection; the last one to close folds the write-ahead log into the file."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Self
 
@@ -59,6 +60,7 @@ class Ledger:
     Formal guarantees:
         After `reserve` has returned, no crash of process or machine makes the ledger show less than it reserved.
         Every error of the disk is raised by `reserve`, before anything is released.
+        A settlement only ever lowers a reservation, so a machine that dies may lose it: `flush` can follow meanwhile.
         Any number of processes may write to one ledger; each sees the others' reservations before it answers.
         What was reserved stays found: rows are checked whenever they are read, and heads are signed and published
         (`account.ledger.heads`), so a ledger that was cut, rolled back or rewritten is refused when it is opened.
@@ -78,6 +80,9 @@ class Ledger:
         self._state = LedgerState()
         self._headroom = Headroom()
         self._until: int | None = None
+        self._waiting: tuple[int, bytes] | None = None
+        """The head of a settlement that waits to become durable and published."""
+        self._publishing = Lock()
         self._members: IntArray | None = None
         self._outside: tuple[int, IntArray] = (0, np.empty(0, np.int64))
 
@@ -136,7 +141,7 @@ class Ledger:
             if head is not None:
                 ledger.must_contain(head)
             if write:
-                ledger._publish()
+                ledger._publish(*chain.head())
         except BaseException:
             chain.close()
             raise
@@ -221,7 +226,13 @@ class Ledger:
 
     @property
     def head(self) -> str:
-        """The hash of the last row, in hex: publish it, and nobody can rewrite the past unnoticed."""
+        """The hash of the last row, in hex, durable and published: nobody can rewrite the past unnoticed."""
+        self.flush()
+        return self.newest
+
+    @property
+    def newest(self) -> str:
+        """The hash of the last row, in hex, which a machine that dies may still lose: to see whether rows came."""
         return self._chain.head()[1].hex()
 
     @property
@@ -267,7 +278,8 @@ class Ledger:
 
         Raises:
             LedgerMoved: the head is another one by now, so the answer may be another one, too: ask again.
-            LedgerError: it could not be made durable; nothing may be released.
+            LedgerError: it could not be made durable, or it is to be played again and others are asked, or at another
+                price, than when it was released: the same noise must not hide both; nothing may be released.
         """
         mark, paid = self._keyed(fingerprint), normal(charges)
         with self._chain.transaction():
@@ -284,11 +296,13 @@ class Ledger:
             )
             if repeatable and (found := self._state.repeated(entry)) is not None:
                 return found
-            if head is not None and self.head != head:
+            if self._state.shown(entry):
+                raise _otherwise(run, round_)
+            if head is not None and self.newest != head:
                 raise LedgerMoved("another run was charged to this ledger just now: nothing is released; run again")
             row = self._chain.append(lambda seq: reserve_row(seq, entry, self.delta))
         self._replay([row])
-        self._publish()
+        self._publish(*self._chain.head())
         return row.seq
 
     def settle(
@@ -297,6 +311,7 @@ class Ledger:
         charges: Sequence[Charge],
         senders: IntArray | None = None,
         digest: str = "",
+        durable: bool = True,
     ) -> None:
         """Replaces a reservation by what really happened.
 
@@ -305,15 +320,17 @@ class Ledger:
             charges: what the release really cost; empty when nothing was released.
             senders: clients whose message left them, if fewer than reserved (a client that vanished before sending
                 anything pays nothing; one whose message was lost or not counted pays).
-            digest: a hash of what was released. A repeated release with another digest was not a repetition after all,
-                and is charged again.
+            digest: a hash of what was released. A repeated release with another digest is no repetition: the noise is
+                the same and what it hides is not, so that both together show the difference, which no price covers.
+            durable: False leaves it to `flush`, which another thread may do, to make it durable and publish its head.
 
         Raises:
-            LedgerError: the release was dearer than its reservation, was settled before, or does not exist.
+            LedgerError: the release was dearer than its reservation, was settled before, does not exist, or is played
+                again and comes out otherwise: it must not be shown.
         """
         realised = normal(charges)
         digest = self._keyed(digest) if realised else ""
-        with self._chain.transaction():
+        with self._chain.transaction(durable=False):  # `flush` makes it so
             self.refresh()
             sent = None if senders is None else self._cohort(senders)
             quoted = self._state.reserved.get(reservation)
@@ -326,14 +343,25 @@ class Ledger:
             if current.settled:
                 if not quoted.repeatable:
                     raise LedgerError(f"reservation {reservation} was settled before: reserve every release anew")
-                if current.digest == digest:
+                if current.digest == digest or not realised:
                     return
+                if current.charges:
+                    raise _otherwise(quoted.run, quoted.round_)
                 again = replace(quoted, repeatable=False)
                 rows.append(self._chain.append(lambda seq: reserve_row(seq, again, self.delta)))
                 quoted = replace(again, seq=rows[0].seq)
             rows.append(self._chain.append(lambda seq: settle_row(seq, quoted, realised, sent, digest, self.delta)))
         self._replay(rows)
-        self._publish()
+        with self._publishing:
+            self._waiting = self._chain.head()
+        if durable or len(rows) > 1:  # a repetition that was none is a new charge
+            self.flush()
+
+    def flush(self) -> None:
+        """Makes durable what was settled, and publishes its head; another thread may meanwhile ask, but not write."""
+        if (waiting := self._waiting) is not None:
+            self._chain.sync()
+            self._publish(*waiting)
 
     def set_aside(self, run: str, round_: int, fingerprint: str) -> AbstractContextManager[bool]:
         """Answers, inside the block, as before this repeatable release was reserved: it is about to be played again."""
@@ -439,10 +467,14 @@ class Ledger:
         self._replay(self._chain.news())
 
     def close(self) -> None:
-        """Closes the files."""
-        self._chain.close()
-        for log in self._logs:
-            log.close()
+        """Closes the files, once what was settled is durable."""
+        try:
+            self.flush()
+        finally:
+            with self._publishing:
+                self._chain.close()
+                for log in self._logs:
+                    log.close()
 
     def __enter__(self) -> Self:
         return self
@@ -466,11 +498,13 @@ class Ledger:
                 with readable(self.path, row.seq):
                     self._state.replay(row)
 
-    def _publish(self) -> None:
+    def _publish(self, seq: int, link: bytes) -> None:
         assert self._key is not None
-        seq, link = self._chain.head()
-        for log in self._logs:
-            log.publish(seq, link.hex(), self._key, self._chain.link)
+        with self._publishing:
+            for log in self._logs:
+                log.publish(seq, link.hex(), self._key, self._chain.link)
+            if self._waiting is not None and self._waiting[0] <= seq:
+                self._waiting = None
 
     def _place(self, head: str) -> int:
         place = self._chain.place(head)
@@ -507,3 +541,12 @@ class Ledger:
         if self._key is None:
             raise LedgerError(f"ledger {self.path} was opened for reading: open it for writing")
         return self._key.digest(b"sordino.mark", mark.encode()).hex()
+
+
+def _otherwise(run: str, round_: int) -> LedgerError:
+    """Returns the refusal of a round whose noise would be used for two different releases."""
+    return LedgerError(
+        f"round {round_} of run {run} was released before and comes out otherwise under the same noise, which would "
+        "show the difference: nothing is released; go on with the recipe, model, machine and software that it began "
+        "with, or begin a new run on this ledger"
+    )
