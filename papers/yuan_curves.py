@@ -122,7 +122,8 @@ def bent(name: str, path: Sequence[Point], field: str) -> PrintedLine:
     factor, digits, unit = UNIT[field]
     told = ", ".join(f"{factor * abs(depth):.{digits}f}{unit} at M = {m}" for m, depth in wrong.items())
     printed = "convex in M" if field == "loss" else "concave in M"
-    return statement(f"{name}: {field}", printed, f"bends the other way: {told}" if told else printed, not wrong)
+    shown = f"bends the other way: {told}" if told else f"so at all {len(path) - 2} inner M"
+    return statement(f"{name}: {field}", printed, shown, not wrong)
 
 
 def bends(path: Sequence[Point]) -> dict[float, float]:
