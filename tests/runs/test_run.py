@@ -137,10 +137,9 @@ def test_a_ledger_remembers_between_runs(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["fedavg", "fed_ldp", "laplace", "dp_fedavg", "dp_fedavg_adaptive", "dp_sgd"])
-@pytest.mark.parametrize("mode", ["certified", "faithful"])
-def test_every_baseline_runs_on_the_default_with_dropouts_and_late_joiners(name, mode, tmp_path):
+def test_every_baseline_runs_on_the_default_with_dropouts_and_late_joiners(name, tmp_path):
     recipe = small(
-        mechanism={"name": name, "mode": mode},
+        mechanism={"name": name},
         select={"kind": "poisson", "rate": 0.3},
         dropout={"rate": 0.2, "stages": ["train", "upload", "unmask"], "late": 0.2, "late_round": 2},
         run={"rounds": 2},
