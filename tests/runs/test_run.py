@@ -159,7 +159,7 @@ def test_aborted_rounds_are_told_and_paid_for_and_the_next_one_works(tmp_path):
     assert ["aborted" in line for line in lines] == [False, True, False]
     with Ledger.open(tmp_path / "run" / "private" / "ledger.db", write=False) as ledger:
         assert [entry.settled for entry in ledger.entries] == [True, False, True]
-    assert lines[2]["accuracy"] != lines[1]["accuracy"] == lines[0]["accuracy"]
+    assert lines[2]["loss"] != lines[1]["loss"] == lines[0]["loss"]
 
 
 def test_clients_may_ask_for_less_and_are_left_out_when_it_is_spent(tmp_path):
