@@ -59,7 +59,7 @@ class Step:
 
 STEPS = {
     "W4": Step("W4", "CNN of 26,010 weights, 6,000 records a step", 6000, 10, 3.0),
-    "W5": Step("W5", "MLP 784-32-10, 6,000 records a step", 6000, 10, 3.0, 20),
+    "W5": Step("W5", "MLP 784-32-10, 6,000 records a step", 6000, 10, 3.0, 5),
     "W6": Step("W6", "embedding, GRU of 128, 62,856 weights, context 80, 200 records a step", 200, 10, 1.0),
 }
 
