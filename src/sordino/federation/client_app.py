@@ -6,6 +6,7 @@ node refuses travels back as one sentence, so that the operator reads it.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from sordino.federation.messages import STAGES, Parcel
 from sordino.federation.node import Node
 from sordino.federation.node_folder import NodeFolder
 from sordino.random.streams import Entropy, Randomness
+
+_LOG = logging.getLogger("sordino.federation")
 
 
 def client_app(randomness: Randomness | None = None) -> ClientApp:
@@ -41,6 +44,9 @@ def answer(message: Message, context: Context, randomness: Randomness) -> Messag
         told = request.answer(
             refused=f"the node's disk failed ({error.strerror}): free some space, then start it again"
         )
+    except Exception:  # else Flower would send its text, and what it quotes, to the server
+        _LOG.exception("a request was not answered")
+        told = request.answer(refused="this node failed: its own log says why")
     return Message(told.pack(), reply_to=message)
 
 

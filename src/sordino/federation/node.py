@@ -28,6 +28,7 @@ from sordino.federation.memory import NodeMemory
 from sordino.federation.messages import Parcel, Stage
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.plan import RunPlan, sum_terms_of
+from sordino.federation.unsaid import unsaid
 from sordino.messages import from_bytes, to_bytes
 from sordino.random.streams import Entropy, Randomness
 from sordino.runs.context import RunContext
@@ -83,7 +84,7 @@ class Node:
     def _hello(self, request: Parcel, flower_id: int) -> Parts:
         """Says who it is and that it would take part; bound to its Flower node, so that nobody else can pass it on."""
         context, _ = self._planned(request)
-        check_data(context, self.folder.data(context.recipe))
+        self._data(context)
         return {"flower": str(flower_id).encode(), "name": self.folder.name.encode()}
 
     def _tell(self, request: Parcel) -> Parts:
@@ -97,9 +98,9 @@ class Node:
             raise ProtocolError(f"{context.mechanism.name} has no opening release: this node tells nothing")
         with self.folder.ledger() as ledger:
             charges = check_budget(self.folder, ledger, context, opening.price())
-            data = self.folder.data(context.recipe)
-            check_data(context, data)
-            told = save({"told": opening.tell(data, Turn(terms, self.randomness)).contiguous()})
+            data = self._data(context)
+            with unsaid():
+                told = save({"told": opening.tell(data, Turn(terms, self.randomness)).contiguous()})
             _pay(ledger, request, charges)
         self._memory.keep_told(request, told)
         return {"told": told}
@@ -209,13 +210,21 @@ class Node:
             )
 
     def _accepted(self, context: RunContext, terms: Terms) -> tuple[Turn, ClientData]:
-        data = self.folder.data(context.recipe)
-        check_data(context, data)
+        data = self._data(context)
         return self._side(context).accept(terms, data), data
+
+    def _data(self, context: RunContext) -> ClientData:
+        """Returns the node's records, if they are what the plan declares."""
+        with unsaid():
+            data = self.folder.data(context.recipe)
+        check_data(self.folder, context, data)
+        return data
 
     def _contribution(self, request: Parcel, context: RunContext, turn: Turn, data: ClientData) -> Contribution:
         mute = np.array([self.folder.number]) if "mute" in request.parts else None
-        return self._side(context).contribute(turn, data, self._memory.state(request.run), Stopwatch(), mute)
+        state = self._memory.state(request.run)
+        with unsaid():
+            return self._side(context).contribute(turn, data, state, Stopwatch(), mute)
 
     def _side(self, context: RunContext) -> ClientSide:
         return ClientSide(context.mechanism, context.trainer, self.randomness)
