@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,13 +14,16 @@ from typing import Any
 import numpy as np
 import torch
 from flwr.serverapp import Grid
+from safetensors import SafetensorError
 from safetensors.torch import load
+from torch import Tensor
 
 from sordino.errors import BudgetExceeded, FederationError, ProtocolError, RecipeError, SordinoError
 from sordino.events import Charge
-from sordino.federation.collect import NothingLeft, collect
+from sordino.federation.collect import NothingLeft, collect, unlike
 from sordino.federation.folder import FederationFolder
 from sordino.federation.identities import deployed
+from sordino.federation.messages import Parcel
 from sordino.federation.network import Deadlines, NodeNetwork
 from sordino.federation.plan import plan_of, require_deployable
 from sordino.federation.registry import MemberRegistry
@@ -217,7 +220,7 @@ class Deployment:
             announced = {"terms": to_bytes(terms)}
             requests = dict.fromkeys(everyone.tolist(), announced)
             answers = network.ask("tell", 0, attempt, requests)
-            told = {member: load(answer.part("told"))["told"] for member, answer in answers.replies.items()}
+            told = _told(answers.replies, network.telling)
             if not told:
                 raise FederationError("no node made the opening release: see why above, then resume the run")
             width = next(iter(told.values())).shape[1]
@@ -249,3 +252,20 @@ class Deployment:
         document = charging.document(certificate, replace(statement_of(context), deployment=words), last.stopped)
         folder.save_model(context.state(context.step.published(last.here.weights, last.here.state)))
         folder.save_certificate(certificate, document)
+
+
+def _told(replies: Mapping[int, Parcel], telling: Telling) -> dict[int, Tensor]:
+    """Returns what members told before the first round, without what is no row of finite numbers as the others' are."""
+    told = dict[int, Tensor]()
+    for member, answer in replies.items():
+        try:
+            row = load(answer.part("told"))["told"]
+        except (ProtocolError, SafetensorError, LookupError):
+            row = torch.empty(0)
+        if row.dim() == 2 and len(row) == 1 and torch.isfinite(row).all():
+            told[member] = row
+    for member in unlike({member: (tuple(row.shape), str(row.dtype)) for member, row in told.items()}):
+        del told[member]
+    for member in replies.keys() - told.keys():
+        telling.member("error", member, "what it told is no row of numbers as the others': it is left out")
+    return told

@@ -231,11 +231,12 @@ class NodeNetwork:
             answer = Parcel.parse(reply.content, request=False)
             asked = Parcel("hello", self.plan.run, 0, greeting.nonce, 0)
             member = self._signed(answer, asked, answer.node).node
+            if answer.refused:
+                return -1, answer.refused
+            at = answer.part("flower")
         except ProtocolError as error:
             return -1, str(error)
-        if answer.refused:
-            return -1, answer.refused
-        if answer.part("flower") != str(greeting.node).encode():
+        if at != str(greeting.node).encode():
             return -1, "it passed on the greeting of another node, and is ignored"
         if self._at.get(member, greeting.node) != greeting.node:
             return -1, f"it uses the key of member {member}, which is in use already, and is ignored"
