@@ -88,6 +88,18 @@ class NodeLimits:
         if self.epsilon is not None and terms.trust != "local":
             raise ProtocolError("this node has an ε of its own, which only local trust can keep: ask under local trust")
 
+    def admit_unprotected(self) -> None:
+        """Refuses an answer without noise, where the node has limits that only noise keeps.
+
+        Raises:
+            ProtocolError: with the sentence that reaches the operator.
+        """
+        if self.epsilon is not None or self.trust == "local" or self.least_noise_multiplier > 0:
+            raise ProtocolError(
+                "this node has an ε, a least noise or local trust of its own, and this answer would leave without "
+                "noise: evaluate on public records at the server"
+            )
+
     def charge(self, terms: FlowerTerms, run: str, adjacency: Adjacency) -> None:
         """Writes the cost of one answer into the node's ledger, durably, before it is made.
 
