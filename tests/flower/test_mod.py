@@ -241,3 +241,20 @@ def test_an_operator_cannot_have_scores_without_noise_of_a_node_with_limits(
     refused = app(asked(None, MessageType.EVALUATE), Context(7, 11, own, RecordDict(), config))
     assert refused.has_error() and "without noise" in str(refused.error.reason)
     assert not app(asked(None, MessageType.EVALUATE), Context(7, 11, {}, RecordDict(), config)).has_error()
+
+
+def test_two_answers_at_once_do_not_both_spend_the_rest(
+    run_config: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_config["sordino.trust"] = "local"
+    own = {"sordino.epsilon": 2.5, "sordino.delta": 1e-5, "sordino.ledger": str(tmp_path / "node.db")}
+    affordable, twice = Ledger.affordable, list[Message]()
+
+    def overtaken(ledger: Ledger, *args: Any, **more: Any) -> Any:
+        told = affordable(ledger, *args, **more)
+        monkeypatch.setattr(Ledger, "affordable", affordable)
+        twice.append(reply_of(grow(0.1), run_config, own))
+        return told
+
+    monkeypatch.setattr(Ledger, "affordable", overtaken)
+    assert reply_of(grow(0.1), run_config, own).has_error() and not twice[0].has_error()

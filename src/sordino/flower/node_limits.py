@@ -105,6 +105,7 @@ class NodeLimits:
 
         Raises:
             BudgetExceeded: the answer would exceed the node's ε; nothing is written.
+            LedgerMoved: another answer was charged at the same moment; nothing is written.
         """
         if self.ledger is None or self.epsilon is None or self.delta is None:
             return
@@ -113,8 +114,9 @@ class NodeLimits:
         me = np.zeros(1, np.int64)
         create = not self.ledger.exists()
         with Ledger.open(self.ledger, "this node", 1, create=create, delta=self.delta) as ledger:
+            head = ledger.newest  # another process of this node may answer at the same time
             if not ledger.affordable([charge], Budget(self.epsilon, self.delta)).allowed.all():
                 raise BudgetExceeded(
                     f"this node's ε of {self.epsilon:g} does not allow another answer: ask its owner for more"
                 )
-            ledger.reserve(run, terms.round_, me, [charge])
+            ledger.reserve(run, terms.round_, me, [charge], head=head)
