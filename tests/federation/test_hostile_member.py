@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from flwr.app import Context, Message
 from safetensors.torch import save
 
 from federation.village import Village, simulated, village
+from sordino.account.ledger.ledger import Ledger
 from sordino.federation.messages import Parcel
 from sordino.federation.status import FederationStatus
 from sordino.messages import from_bytes, to_bytes
@@ -109,3 +111,36 @@ def test_a_refusal_writes_no_more_than_a_line_on_the_operators_terminal(tmp_path
     (told,) = [event for event in status.events if "fine" in event]
     assert told.isprintable()
     assert len(told) < 500
+
+
+def test_a_refusal_that_the_superlink_made_up_saves_nobody_the_cost(tmp_path: Path) -> None:
+    """The message left its node, and the SuperLink saw it: the server's ledger must not forget it."""
+    recipe, data = simulated(*SMALL, "mechanism.name=fed_ldp", "run.rounds=1")
+    here = village(tmp_path, recipe, data)
+    grid, honest = here.grid(), here.grid().apps[100 + HOSTILE]
+
+    def superlink(message: Message, context: Context) -> Message:
+        reply = honest(message, context)
+        if message.metadata.message_type != "query.contribute":
+            return reply
+        again = Parcel.parse(honest(message, context).content, request=False)  # delivered once more: it says no
+        assert "answered already" in again.refused
+        return Message(again.pack(), reply_to=message)
+
+    grid.apps[100 + HOSTILE] = superlink  # type: ignore[assignment]
+    here.deployment(grid).play()
+    with Ledger.open(here.deployment().run_folder.ledger, write=False) as ledger:
+        (entry,) = ledger.entries
+        assert entry.participants.contains(np.array([HOSTILE])).all()
+
+
+def test_a_refusal_of_the_member_itself_costs_nothing(tmp_path: Path) -> None:
+    recipe, data = simulated(*SMALL, "mechanism.name=fed_ldp", "run.rounds=1")
+    here = village(tmp_path, recipe, data)
+    node = here.nodes[HOSTILE]
+    told = node.policy.model_copy(update={"budget": node.policy.budget.model_copy(update={"epsilon": 0.01})})
+    node.policy_file.write_text(told.to_toml())
+    here.deployment().play()
+    with Ledger.open(here.deployment().run_folder.ledger, write=False) as ledger:
+        (entry,) = ledger.entries
+        assert not entry.participants.contains(np.array([HOSTILE])).any()

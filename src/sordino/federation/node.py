@@ -21,7 +21,7 @@ from sordino.aggregate.secure.policy import SumPolicy
 from sordino.aggregate.secure.terms import SumTerms
 from sordino.client.side import ClientSide, Contribution
 from sordino.data.federation import ClientData
-from sordino.errors import NodeRefused, ProtocolError
+from sordino.errors import NodeRefused, ProtocolError, SordinoError
 from sordino.events import Charge
 from sordino.federation.limits import check_budget, check_data, check_plan, check_terms
 from sordino.federation.memory import NodeMemory
@@ -76,6 +76,22 @@ class Node:
         }
         with self._memory.alone():
             return request.answer(stages[request.stage](request)).sealed(self.folder.identity)
+
+    def refusal(self, request: Parcel, sentence: str) -> Parcel:
+        """Returns a refusal, signed where nothing of the round has left this node: whoever refuses pays nothing.
+
+        **Formal guarantees**: a request that the operator did not sign, or that is delivered once more after it was
+        answered, gets no signature: a SuperLink could pass that off as the node's answer, and the message that left
+        would be missing from the server's ledger.
+        """
+        told = request.answer(refused=sentence)
+        try:
+            request.check(bytes.fromhex(self.folder.policy.who.operator), "the policy's who.operator")
+            with self.folder.ledger(write=False) as ledger:
+                left = any((one.run, one.round_) == (request.run, request.round_) for one in ledger.entries)
+            return told if left else told.sealed(self.folder.identity)
+        except (SordinoError, OSError):
+            return told
 
     @cached_property
     def _memory(self) -> NodeMemory:
