@@ -146,6 +146,13 @@ def test_what_a_run_cannot_take_is_told_in_a_sentence(change, tmp_path):
     assert not (tmp_path / "r").exists()
 
 
+def test_a_column_of_names_points_to_whose_records_they_are(tmp_path):
+    path = tmp_path / "patients.csv"
+    path.write_text("ward,age,label\nnorth,40,0\nsouth,50,1\n")
+    with pytest.raises(DataError, match=r"set data\.client = 'ward' .*by_key.* data\.drop = \['ward'\]"):
+        sordino.Federation.from_csv(path)
+
+
 @pytest.mark.parametrize("how", ["arrays", "frame", "file"])
 def test_declared_ranges_scale_the_records(how, tmp_path):
     """They were taken for applied and never were: the run then trained on what nobody had scaled."""

@@ -19,6 +19,7 @@ from torch import nn
 from sordino.account.certificate.check import check
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import BudgetExceeded, DataError, RecipeError, SordinoError
+from sordino.recipe import Recipe
 from sordino.sklearn import PrivateClassifier, PrivateRegressor, Undeclared
 
 pytestmark = pytest.mark.filterwarnings("ignore::sordino.errors.SordinoWarning")
@@ -190,6 +191,25 @@ def test_slips_are_told_in_a_sentence(settings: dict[str, Any], groups: Any, sen
     usual = {"classes": [0, 1], "records": 100, "feature_ranges": (0.0, 1.0), "rounds": 1}
     with pytest.raises(SordinoError, match=sentence):
         PrivateClassifier(**{**usual, **settings}).fit(X, np.arange(100) % 2, groups)
+
+
+@pytest.mark.parametrize(
+    ("unit", "trust", "name"),
+    [
+        ("record", "central", "dp_sgd"),
+        ("client", "central", "dp_fedavg"),
+        ("client", "distributed", "dropout_robust"),
+        ("client", "local", "fed_ldp"),
+    ],
+)
+def test_the_defaults_are_those_of_the_command_line(unit: str, trust: str, name: str) -> None:
+    mine = Recipe.begin(classifier(unit=unit, trust=trust, epsilon=1.0, rounds=40)._sections())
+    theirs = Recipe.load(None, [f"mechanism.name={name}"])
+    assert (mine.mechanism, mine.server, mine.budget) == (
+        theirs.mechanism.model_copy(update=mine.mechanism.model_dump(include={"trust"})),
+        theirs.server,
+        theirs.budget,
+    )
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ class PrivateEstimator(BaseEstimator):
         own = self.model if isinstance(self.model, nn.Module) else None
         with tempfile.TemporaryDirectory() as folder:
             outcome = run(
-                Recipe.load().but(**self._sections(), public=federation.declared),
+                Recipe.begin(self._sections() | {"public": federation.declared}),
                 model=own,
                 federation=federation,
                 out=Path(folder) / "run",
@@ -161,7 +161,7 @@ class PrivateEstimator(BaseEstimator):
             "budget": {"epsilon": "none" if self.epsilon is None else self.epsilon, "delta": self.delta},
             "run": {"rounds": self.rounds, "evaluate_every": self.rounds, **seed},
             "model": model,
-            "server": {"learning_rate": self.learning_rate},
+            "server": {} if self.learning_rate is None else {"learning_rate": self.learning_rate},
             "ledger": {"path": self.ledger, "federation": self.federation},
         }
 

@@ -24,19 +24,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from sordino.account.ledger.schema import make_tables, require_format, require_schema
 from sordino.account.ledger.sqlite import connect, make, sentences, sync_name
 from sordino.errors import LedgerError, LedgerTampered
 from sordino.files import sync
 
-FORMAT = 2
-_APPLICATION = 0x534F5244
 _GENESIS = bytes(32)
-_TABLES = {
-    "rows": "CREATE TABLE rows (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL, "
-    "cohort BLOB, excluded BLOB, hash BLOB NOT NULL) STRICT",
-    "head": "CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash BLOB NOT NULL, "
-    "salt BLOB NOT NULL) STRICT",
-}
 _COLUMNS = "seq, kind, body, cohort, excluded, hash"
 
 
@@ -98,36 +91,17 @@ class HashChain:
 
     def _prepare(self, *, create: bool, write: bool) -> None:
         if not (create and self.empty):
-            self._require_format()
+            require_format(self._connection, self.path)
             self._require_schema()
         if write:
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute("PRAGMA journal_mode = WAL")
 
-    def _require_format(self) -> None:
-        if self._scalar("PRAGMA application_id") != _APPLICATION:
-            raise LedgerError(f"{self.path} is not a sordino ledger: name another file")
-        version = self._scalar("PRAGMA user_version")
-        if version > FORMAT:
-            raise LedgerError(
-                f"ledger {self.path} has format {version}, and this version reads up to {FORMAT}: upgrade sordino"
-            )
-        if version < FORMAT:
-            raise LedgerError(
-                f"ledger {self.path} has the old format {version}, which does not know who its clients are: keep it, "
-                "and lower the budget of a new ledger by what it says they spent"
-            )
-
     def _require_schema(self) -> None:
-        """Refuses whatever else SQLite would run or read on our behalf."""
-        if (schema := self._scalar("PRAGMA schema_version")) == self._schema:
-            return
-        found = {name: (kind, sql) for kind, name, sql in self._connection.execute(_MASTER)}
-        for name in found.keys() | _TABLES.keys():
-            if found.get(name) != ("table", _TABLES.get(name)):
-                what = f"a {found[name][0]} {name!r} that is not its own" if name in found else f"no table {name!r}"
-                raise LedgerTampered(f"ledger {self.path} has {what}: restore it from a copy")
-        self._schema = schema
+        """Looks at the file's tables again, if SQLite says that they changed."""
+        if (schema := self._scalar("PRAGMA schema_version")) != self._schema:
+            require_schema(self._connection, self.path)
+            self._schema = schema
 
     @property
     def empty(self) -> bool:
@@ -139,10 +113,7 @@ class HashChain:
         """Makes the tables of an empty file, and its first row with this body. Call inside a transaction."""
         self._salt = secrets.token_bytes(32)
         with sentences(self.path):
-            for statement in _TABLES.values():
-                self._connection.execute(statement)
-            self._connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            self._connection.execute(f"PRAGMA user_version = {FORMAT}")
+            make_tables(self._connection)
             self._connection.execute("INSERT INTO head VALUES (1, -1, ?, ?)", (_GENESIS, self._salt))
         self.append(lambda seq: LedgerRow(seq, "open", first))
 
@@ -336,6 +307,3 @@ class HashChain:
     def _scalar(self, statement: str) -> Any:
         found = self._connection.execute(statement).fetchone()
         return found[0] if found else None
-
-
-_MASTER = "SELECT type, name, sql FROM sqlite_master"
