@@ -56,7 +56,8 @@ def check_terms(folder: NodeFolder, context: RunContext, terms: Terms, of: str |
     """
     knobs, mechanism = terms.knobs, context.mechanism
     name = mechanism.name if of is None else of
-    folder.policy.check_mechanism(name, mechanism.trust, knobs.clip_norm, knobs.noise_multiplier, len(terms.cohort))
+    asked = len(set(terms.cohort.tolist()))  # one member named five times is a cohort of one
+    folder.policy.check_mechanism(name, mechanism.trust, knobs.clip_norm, knobs.noise_multiplier, asked)
     _check_schedule(context, terms)
     _check_map(context, knobs)
     if any(torch.isnan(knob.double()).any() for knob in knobs.tensors().values()):
