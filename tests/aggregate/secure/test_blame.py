@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sordino.aggregate.secure import client_side as side_module
+from sordino.aggregate.secure import roster_part as side_module
 from sordino.aggregate.secure.errors import BadShare, SplitView, TooFewClients, WrongVector
 from sordino.aggregate.secure.messages import Inbox, Masked, Shares, SurvivorList
 from sordino.aggregate.secure.wire import MessageKind, Reader, from_client, from_server, open_client, open_server

@@ -437,9 +437,10 @@ def test_a_vector_of_the_wrong_length_or_modulus_is_refused(cast):
         body = Packed(Masked(np.zeros(terms.width, kind), {}).pack(terms))
         with pytest.raises(WrongVector):
             play.server.receive(signed(play, "mask", 2, body))
-    too_large = Packed(Masked(np.full(9, 2**20, np.uint32), {}).pack(play.terms))
+    padded = bytearray(Masked(np.zeros(9, np.uint32), {}).pack(play.terms))  # 9 entries of 20 bits end within a byte
+    padded[-1] |= 1
     with pytest.raises(WrongVector):
-        play.server.receive(signed(play, "mask", 2, too_large))
+        play.server.receive(signed(play, "mask", 2, Packed(bytes(padded))))
     assert (play.finish().total == play.expected(*IDS)).all()
 
 

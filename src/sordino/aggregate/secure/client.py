@@ -21,7 +21,6 @@ from sordino.aggregate.secure.checks import (
     check_keys,
     check_signed,
 )
-from sordino.aggregate.secure.client_side import ClientKeys, ClientSide
 from sordino.aggregate.secure.errors import KeySwapped, SplitView, WrongVector
 from sordino.aggregate.secure.keeper import MemoryKeeper, SumKeeper
 from sordino.aggregate.secure.keys import KEY, SIGNATURE, TAG, Identity
@@ -38,6 +37,7 @@ from sordino.aggregate.secure.messages import (
     UnmaskRequest,
 )
 from sordino.aggregate.secure.policy import SumPolicy, check_threshold
+from sordino.aggregate.secure.roster_part import ClientKeys, RosterPart
 from sordino.aggregate.secure.state import SumState, check_due, next_due
 from sordino.aggregate.secure.tags import Pairs, check_tags, make_tags
 from sordino.aggregate.secure.terms import SumTerms
@@ -125,7 +125,7 @@ class SumClient:
         check_enough(self.terms, view.size)
         check_threshold(self.terms, view.size, self._policy.security_bits)
         check_keys(view, self._keys.entry(self._identity))
-        side = ClientSide(self._keys, view)
+        side = RosterPart(self._keys, view)
         check_signed(view, side.others, self._registry)
         secrets = side.secrets()
         names = {place: view.client(place) for place in secrets}
@@ -217,10 +217,10 @@ class SumClient:
         return ClientKeys(self.terms, self.client, self._state.root)
 
     @property
-    def _side(self) -> ClientSide:
-        return ClientSide(self._keys, self._view)
+    def _side(self) -> RosterPart:
+        return RosterPart(self._keys, self._view)
 
-    def _names(self, side: ClientSide, story: bytes, alive: BoolArray) -> bytes:
+    def _names(self, side: RosterPart, story: bytes, alive: BoolArray) -> bytes:
         """Returns its name under a story: a signature, or a tag for every survivor."""
         if self.terms.tagged:
             return make_tags(side.view, side.place, story, alive, self._pairs(alive))

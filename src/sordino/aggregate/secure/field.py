@@ -12,10 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.types import IntArray
-
-Words = NDArray[np.uint64]
-"""Elements `[2, …]`: upper words, lower words."""
+from sordino.types import IntArray, Words
 
 _ONE = np.uint64(1)
 _DIGIT = 4  # bits of a factor that are looked up at once

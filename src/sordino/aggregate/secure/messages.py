@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -162,7 +162,7 @@ class Inbox:
 
 @dataclass(frozen=True)
 class Masked:
-    """Client: its masked vector, each entry in as many whole bytes as the modulus needs; and its complaints.
+    """Client: its masked vector, each entry in as many bits as the modulus has; and its complaints.
 
     A complaint says that a sender's box cannot be opened, or does not hold what its digests say: by sender, the digest
     of what came, and a signature over both.
@@ -172,32 +172,45 @@ class Masked:
     complaints: Mapping[int, bytes]
 
     def pack(self, terms: SumTerms) -> bytes:
-        size = (terms.modulus_bits + 7) // 8
-        columns = self.vector.astype(self.vector.dtype.newbyteorder("<"), copy=False).view(np.uint8)
-        data = np.ascontiguousarray(columns.reshape(len(self.vector), -1)[:, :size])
         head = pack_named(self.complaints) + _VECTOR.pack(terms.modulus_bits, len(self.vector))
-        return b"".join((head, data.data))
+        return b"".join((head, *_pack_residues(self.vector, terms.modulus_bits)))
 
     @classmethod
     def parse(cls, reader: Reader, terms: SumTerms) -> Masked:
         complaints = parse_named(reader, DIGEST + SIGNATURE)
         bits, width = _VECTOR.unpack(reader.take(_VECTOR.size))
-        size, data = (terms.modulus_bits + 7) // 8, np.frombuffer(reader.rest(), np.uint8)
-        if bits != terms.modulus_bits or width != terms.width or len(data) != width * size:
+        whole, rest = divmod(terms.modulus_bits, 8)
+        data = np.frombuffer(reader.rest(), np.uint8)
+        if bits != terms.modulus_bits or width != terms.width or len(data) != width * whole + (width * rest + 7) // 8:
             raise WrongVector(
                 f"a vector of {width} entries modulo 2^{bits} in {len(data)} bytes came where {terms.width} entries "
                 f"modulo 2^{terms.modulus_bits} were agreed"
             )
-        kind = np.dtype(word(bits))
-        if kind.itemsize == size:
-            vector = data.view(kind.newbyteorder("<"))
-        else:
-            columns = np.zeros((width, kind.itemsize), np.uint8)
-            columns[:, :size] = data.reshape(width, size)
-            vector = columns.view(kind.newbyteorder("<")).ravel()
-        if bits % 8 and int(vector.max()) >> bits:
-            raise WrongVector(f"a vector has entries of 2^{bits} and more: they must be residues modulo 2^{bits}")
-        return cls(vector, complaints)
+        return cls(_parse_residues(data, bits, width), complaints)
+
+
+def _pack_residues(vector: UIntArray, bits: int) -> Iterator[memoryview]:
+    """Yields residues modulo 2^bits in that many bits each: whole bytes first, then the bits above them."""
+    whole, rest = divmod(bits, 8)
+    columns = vector.astype(vector.dtype.newbyteorder("<"), copy=False).view(np.uint8).reshape(len(vector), -1)
+    yield np.ascontiguousarray(columns[:, :whole]).data
+    if rest:
+        yield np.packbits(np.unpackbits(columns[:, whole, None], axis=1)[:, 8 - rest :]).data
+
+
+def _parse_residues(data: NDArray[np.uint8], bits: int, width: int) -> UIntArray:
+    """Reads what `_pack_residues` writes; the length was checked."""
+    (whole, rest), kind = divmod(bits, 8), np.dtype(word(bits))
+    if kind.itemsize == whole and not rest:
+        return data.view(kind.newbyteorder("<"))
+    columns = np.zeros((width, kind.itemsize), np.uint8)
+    columns[:, :whole] = data[: width * whole].reshape(width, whole)
+    if rest:
+        high = np.unpackbits(data[width * whole :])
+        if high[width * rest :].any():
+            raise WrongVector("a vector has bits set beyond its end: it was padded")
+        columns[:, whole] = np.packbits(high[: width * rest].reshape(width, rest), axis=1)[:, 0] >> 8 - rest
+    return columns.view(kind.newbyteorder("<")).ravel()
 
 
 @dataclass(frozen=True)

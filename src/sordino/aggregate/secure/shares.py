@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from sordino.aggregate.secure.cores import on_all_cores
 from sordino.aggregate.secure.field import (
-    Words,
     from_bytes,
     inverse_points,
     multiples_of,
@@ -29,7 +28,7 @@ from sordino.aggregate.secure.field import (
     times_small,
     to_bytes,
 )
-from sordino.types import BoolArray
+from sordino.types import BoolArray, Words
 
 BLOCK = 16
 _AT_ONCE = 1 << 14  # elements that stay in the cache while they are multiplied

@@ -1,4 +1,4 @@
-"""How messages of a secure sum travel as bytes, version 3: fixed little-endian fields, no pickle, nothing optional.
+"""How messages of a secure sum travel as bytes, version 4: fixed little-endian fields, no pickle, nothing optional.
 
     every message     magic "SRDN", version, kind, round (8 bytes), fingerprint of the terms (32 bytes), then
     from a client     its id (8 bytes), the body, and an Ed25519 signature over all of that

@@ -12,7 +12,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from sordino.aggregate.secure import client_side as side_module
+from sordino.aggregate.secure import roster_part as side_module
 from sordino.aggregate.secure.client import SumClient
 from sordino.aggregate.secure.keeper import MemoryKeeper
 from sordino.aggregate.secure.keys import Identity

@@ -56,7 +56,7 @@ class ClientKeys:
         return derive(self.root, self.terms.context, purpose, self.client)
 
 
-class ClientSide:
+class RosterPart:
     """A client's own part in the roster that it was shown: the same every time."""
 
     def __init__(self, keys: ClientKeys, view: RosterView) -> None:
