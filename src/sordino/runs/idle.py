@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from sordino.aggregate.secure_sum import SecureSum
 from sordino.mechanism import Mechanism
 from sordino.mechanisms.spec import Options
-from sordino.recipe import Recipe, Section
+from sordino.recipe import Recipe
 from sordino.runs.context import RunContext
+from sordino.sections import Section
 from sordino.train.local import ExampleGradients
 
 _OPTIMIZERS = {"momentum": ("momentum",), "betas": ("adam",), "decay": ("rmsprop",), "damping": ("adam", "rmsprop")}

@@ -29,7 +29,7 @@ from sordino.errors import BudgetExceeded, RecipeError, SordinoWarning
 from sordino.events import BestOfMany, Charge, ComposedDpEvent, DpEvent, Guarantee, SelfComposedDpEvent, Unbounded
 from sordino.files import PRIVATE, PUBLIC, replace_file
 from sordino.random.streams import Entropy, Randomness, Streams
-from sordino.recipe import LedgerSection, Recipe
+from sordino.recipe import Recipe
 from sordino.runs.books import charging_for
 from sordino.runs.context import RunContext
 from sordino.runs.folder import RunFolder
@@ -38,6 +38,7 @@ from sordino.runs.public import public_recipe
 from sordino.runs.run import run
 from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
+from sordino.sections import LedgerSection
 from sordino.tune.grid import SettingsGrid, with_settings
 
 SHAPE = 0.0
