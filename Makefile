@@ -13,7 +13,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 demo: setup
-	$(BIN)/sordino run
+	$(BIN)/sordino run recipes/best/demo.toml
 
 federation: setup
 	$(BIN)/sordino federation demo

@@ -1,6 +1,7 @@
 """Selection and refusal under label skew and under poisoning: a_dpfl against its variants and plain local DP-SGD.
 
-    python benchmarks/poisoning.py --out poisoning.json
+    python benchmarks/poisoning.py --out benchmarks/poisoning.json
+    python benchmarks/poisoning.py --out benchmarks/poisoning.json --table     # play nothing
 
 A share of the clients is hostile: it trains on flipped labels (y becomes classes − 1 − y), or multiplies what it sends
 by a factor, noise included. Everything else is as in `sordino compare`: the same people, seeds and certified ε.
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from scipy import stats
 
 from sordino.data.federation import Federation
 from sordino.mechanism import Perturber
@@ -41,13 +43,14 @@ STAGE = (
     "run.rounds=10",
     "run.evaluate_every=10",
 )
+PLAIN = "local_dp_sgd"
 CONTENDERS = {
     "a_dpfl": ("mechanism.name=a_dpfl",),
     "a_dpfl, refusing": ("mechanism.name=a_dpfl", "mechanism.refuse_below=0.3"),
     "a_dpfl-uniform": ("mechanism.name=a_dpfl", "mechanism.selection=uniform"),
     "a_dpfl-constant": ("mechanism.name=a_dpfl", "mechanism.schedule=constant"),
     "a_dpfl-geometric": ("mechanism.name=a_dpfl", "mechanism.schedule=geometric"),
-    "local_dp_sgd": ("mechanism.name=local_dp_sgd",),
+    PLAIN: ("mechanism.name=local_dp_sgd",),
 }
 SCHEDULES = ("a_dpfl-constant", "a_dpfl-geometric")
 """Played without an attack alone: they differ in noise, not in who is asked."""
@@ -106,21 +109,38 @@ def score(settings: tuple[str, ...], attack: str, seed: int) -> float:
     return float(outcome.accuracy or 0.0)
 
 
+def table(told: dict[str, dict[str, list[float]]]) -> str:
+    """Returns what was measured, with paired t-tests against local DP-SGD and Holm's correction within an attack."""
+    lines = ["| attack, share | contender | accuracy (%) | p | p (Holm) |", "|---|---|---:|---:|---:|"]
+    for attack, scores in told.items():
+        plain = 100 * np.array(scores[PLAIN])
+        rivals = {name: 100 * np.array(found) for name, found in scores.items() if name != PLAIN}
+        chances = {name: float(stats.ttest_rel(found, plain).pvalue) for name, found in rivals.items()}
+        corrected, least = dict[str, float](), 0.0
+        for place, name in enumerate(sorted(chances, key=lambda one: chances[one])):
+            least = corrected[name] = max(least, min(1.0, (len(chances) - place) * chances[name]))
+        lines.append(f"| {attack} | {PLAIN} | {plain.mean():.2f} ± {plain.std(ddof=1):.2f} | | |")
+        for name, found in sorted(rivals.items(), key=lambda item: -item[1].mean()):
+            spread = f"{found.mean():.2f} ± {found.std(ddof=1):.2f}"
+            lines.append(f"| {attack} | {name} | {spread} | {chances[name]:.2g} | {corrected[name]:.2g} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("poisoning.json"))
-    parser.add_argument("--attack", choices=ATTACKS, help="only this one")
+    parser.add_argument("--attack", choices=ATTACKS, help="only this one; others that the file holds are kept")
+    parser.add_argument("--table", action="store_true", help="play nothing: the table of what the file holds")
     chosen = parser.parse_args()
-    told: dict[str, dict[str, list[float]]] = {}
-    for attack in [chosen.attack] if chosen.attack else ATTACKS:
+    told: dict[str, dict[str, list[float]]] = json.loads(chosen.out.read_text()) if chosen.out.exists() else {}
+    for attack in () if chosen.table else [chosen.attack] if chosen.attack else ATTACKS:
         for name, settings in CONTENDERS.items():
             if name in SCHEDULES and attack != ATTACKS[0]:
                 continue
             told.setdefault(attack, {})[name] = [score(settings, attack, seed) for seed in range(chosen.seeds)]
-            found = np.array(told[attack][name])
-            print(f"| {attack} | {name} | {100 * found.mean():.2f} ± {100 * found.std(ddof=1):.2f} % |", flush=True)
-            chosen.out.write_text(json.dumps(told, indent=2))
+            chosen.out.write_text(json.dumps(told, indent=2) + "\n")
+    print(table(told))
 
 
 if __name__ == "__main__":

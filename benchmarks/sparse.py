@@ -1,7 +1,8 @@
 """Scales by component against plain noise on sparse data: one-hot rows of Adult, and bags of words.
 
-    python -m benchmarks.sparse --out sparse.json              # words, which need no files
-    python -m benchmarks.sparse --task adult --out adult.json  # needs $SORDINO_DATA
+    python -m benchmarks.sparse --out sparse.json     # words, which need no files
+    python -m benchmarks.sparse --task words adult    # Adult needs $SORDINO_DATA
+    python -m benchmarks.sparse --same 0.1 10         # one setting for all, without a search
 
 Words: 1,000 people hold 20 texts of 30 words; word frequencies follow Zipf's law over 500 words, and each of two topics
 makes half of the words rarer. Every contender plays the same grid (clip norm, server step) on another draw of the same
@@ -83,31 +84,42 @@ def score(task: str, trust: str, settings: tuple[str, ...], seed: int, folder: P
     return 100 * outcome.accuracy
 
 
+def row(trust: str, task: str, contender: str, found: list[float], plain: list[float], best: tuple[str, ...]) -> str:
+    """Returns a line of the table."""
+    gain, p = "", ""
+    if found is not plain:
+        gain, p = f"{np.mean(found) - np.mean(plain):+.2f}", f"{stats.ttest_rel(found, plain).pvalue:.2g}"
+    tuned = ", ".join(one.partition(".")[2].replace("=", " ") for one in best)
+    spread = f"{np.mean(found):.2f} ± {np.std(found, ddof=1):.2f}"
+    return f"| {task} | {trust}, {EPSILON[trust]:g} | {contender} | {spread} | {gain} | {p} | {tuned} |"
+
+
 def main() -> None:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", choices=("words", "adult"), default="words")
+    parser.add_argument("--task", choices=("words", "adult"), nargs="+", default=["words"])
+    parser.add_argument("--trust", choices=tuple(CONTENDERS), nargs="+", default=list(CONTENDERS))
+    parser.add_argument("--same", nargs=2, metavar=("CLIP", "STEP"), help="these settings for all, without a search")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("sparse.json"))
     chosen = parser.parse_args()
-    told: dict[str, dict[str, list[float]]] = {}
-    print("| trust, ε | contender | accuracy (%) | less plain | p (paired) | tuned to |\n|---|---|---:|---:|---:|---|")
+    told: dict[str, dict[str, dict[str, list[float]]]] = {}
+    same = chosen.same and (f"mechanism.clip_norm={chosen.same[0]}", f"server.learning_rate={chosen.same[1]}")
+    print("| task | trust, ε | contender | accuracy (%) | less plain | p (paired) | tuned to |")
+    print("|---|---|---|---:|---:|---:|---|")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for trust, contenders in CONTENDERS.items():
-            plain = None
-            for contender, settings in contenders.items():
-                best = max(GRID, key=lambda one: score("words", trust, (*settings, *one), STAND_IN, folder))
-                found = [score(chosen.task, trust, (*settings, *best), seed, folder) for seed in range(chosen.seeds)]
-                told.setdefault(trust, {})[contender] = found
-                told[trust][contender + ": tuned to"] = [float(one.split("=")[1]) for one in best]
-                chosen.out.write_text(json.dumps(told, indent=2))
-                plain = plain or found
-                gain = "" if found is plain else f"{np.mean(found) - np.mean(plain):+.2f}"
-                p = "" if found is plain else f"{stats.ttest_rel(found, plain).pvalue:.2g}"
-                tuned = ", ".join(one.partition(".")[2].replace("=", " ") for one in best)
-                spread = f"{np.mean(found):.2f} ± {np.std(found, ddof=1):.2f}"
-                print(f"| {trust}, {EPSILON[trust]:g} | {contender} | {spread} | {gain} | {p} | {tuned} |", flush=True)
+        for trust in chosen.trust:
+            plain: dict[str, list[float]] = {}
+            for contender, settings in CONTENDERS[trust].items():
+                best = same or max(GRID, key=lambda one: score("words", trust, (*settings, *one), STAND_IN, folder))
+                for task in chosen.task:
+                    found = [score(task, trust, (*settings, *best), seed, folder) for seed in range(chosen.seeds)]
+                    kept = told.setdefault(task, {}).setdefault(trust, {})
+                    kept[contender] = found
+                    kept[contender + ": tuned to"] = [float(one.split("=")[1]) for one in best]
+                    chosen.out.write_text(json.dumps(told, indent=2) + "\n")
+                    print(row(trust, task, contender, found, plain.setdefault(task, found), best), flush=True)
 
 
 if __name__ == "__main__":

@@ -145,6 +145,7 @@ class ModelSection(Section):
     activation: Literal["relu", "tanh", "linear"] = Field("relu", description="activation of hidden layers (mlp)")
     loss: Literal["auto", "cross_entropy", "hinge", "mse"] = Field("auto", description="per-example loss")
     bias: bool = Field(True, description="whether layers add a constant (false: better for features of norm 1)")
+    precondition: bool = Field(False, description="whether synthetic noise images precondition a network (no data)")
 
 
 class TrainSection(Section):
@@ -395,12 +396,14 @@ class Recipe(Section):
 
     @classmethod
     def load(cls, path: Path | str | None = None, settings: Sequence[str] = ()) -> Recipe:
-        """Reads a TOML recipe (None: the embedded default) and applies `section.field=value` settings.
+        """Reads a TOML recipe (None: `begin`, the embedded default) and applies `section.field=value` settings.
 
         Raises:
             RecipeError: one sentence that names the field and the remedy.
         """
-        tree = _parse(Path(path) if path is not None else _DEFAULT)
+        if path is None:
+            return cls.begin(settings=settings)
+        tree = _parse(Path(path))
         for setting in settings:
             put(tree, setting)
         return cls.from_dict(tree)

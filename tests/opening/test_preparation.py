@@ -92,6 +92,15 @@ def test_a_client_says_at_most_1_however_much_it_holds(count: int, scale: float,
         assert float(rows_of(statistic, x).norm()) <= 1
 
 
+@pytest.mark.parametrize("statistic", statistics("record"))
+def test_openings_copy_one_clients_records_at_a_time_and_say_the_same(statistic: FeatureMean | ChannelMoment) -> None:
+    borrowed = people().gather(np.array([6, 1, 3]))
+    said = statistic.train(None, None, borrowed).rows  # type: ignore[arg-type]
+    assert "x" not in vars(borrowed)  # cached there once somebody gathers everything
+    whole = ClientData(borrowed.clients, borrowed.offsets, borrowed.x, borrowed.y)
+    assert torch.equal(said, statistic.train(None, None, whole).rows)  # type: ignore[arg-type]
+
+
 def test_the_bound_of_1_is_reached() -> None:
     one = torch.zeros(1, *SHAPE)
     one[0, 1, 0, 0] = 5.0

@@ -26,6 +26,7 @@ from sordino.models.networks import (
     pooled,
     tfp,
 )
+from sordino.models.preconditioned import preconditioned
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ def build(
     hidden: Sequence[int] = (32,),
     activation: str = "relu",
     bias: bool = True,
+    precondition: bool = False,
 ) -> nn.Sequential:
     """Returns a model by name, with weights that depend on the seed alone.
 
@@ -62,6 +64,7 @@ def build(
         hidden: widths of the hidden layers (`mlp` only).
         activation: relu, tanh or linear (`mlp` only).
         bias: whether layers add a constant; beside records of norm 1 it takes half of every clipped gradient.
+        precondition: whether layers are turned by what noise images look like there (`preconditioned.py`).
 
     **Formal guarantees**: PyTorch's global generator is left as it was.
     """
@@ -85,6 +88,8 @@ def build(
             factor = blueprint.start_norm / float(torch.nn.utils.parameters_to_vector(model.parameters()).norm())
             for parameter in model.parameters():
                 parameter.mul_(factor)
+    if precondition:
+        model = preconditioned(model, tuple(input_shape))
     vars(model)["preferred_loss"] = blueprint.preferred_loss
     return model
 

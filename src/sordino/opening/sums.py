@@ -8,7 +8,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from sordino.data.federation import ClientData
+from sordino.data.federation import Borrowed, ClientData
 from sordino.stages import Update
 from sordino.types import Unit
 
@@ -25,10 +25,16 @@ def short_rows(x: Tensor) -> Tensor:
 
 
 def client_rows(data: ClientData, vector: Callable[[Tensor], Tensor], width: int) -> Tensor:
-    """Returns one vector a client, from the records of each, in double precision."""
-    offsets = data.offsets.tolist()
-    parts = [vector(data.x[first:last]) for first, last in pairwise(offsets)]
+    """Returns one vector a client, from the records of each, in double precision: one client's are copied at a time."""
+    parts = [vector(_stretch(data, first, last)) for first, last in pairwise(data.offsets.tolist())]
     return torch.stack(parts) if parts else torch.empty(0, width, dtype=torch.float64)
+
+
+def _stretch(data: ClientData, first: int, last: int) -> Tensor:
+    """Returns x[first:last] without gathering what others hold: features of a whole population fill the memory."""
+    if isinstance(data, Borrowed):
+        return data.source_x.index_select(0, torch.from_numpy(data.records[first:last]))
+    return data.x[first:last]
 
 
 def told(data: ClientData, sums: Tensor, unit: Unit) -> Update:

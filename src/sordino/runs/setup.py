@@ -97,6 +97,7 @@ def built(recipe: Recipe, federation: Federation) -> nn.Module:
         hidden=chosen.hidden,
         activation=chosen.activation,
         bias=chosen.bias,
+        precondition=chosen.precondition,
     )
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from sordino.aggregate.integers import UIntArray, word
 from sordino.aggregate.secure.errors import Malformed, WrongVector
 from sordino.aggregate.secure.keys import KEY, SIGNATURE, TAG
+from sordino.aggregate.secure.named import pack_named, parse_named
 from sordino.aggregate.secure.small import pack_small, parse_small
 from sordino.aggregate.secure.terms import SumTerms
 from sordino.aggregate.secure.wire import Reader, pack_flags, pack_many
@@ -102,6 +102,11 @@ class Roster:
         low, middle, top = keys[:, 0] >= _LARGEST_KEY[0], (keys[:, 1:31] == 0xFF).all(1), keys[:, 31]
         return not ((top >= 0x80) | (low & middle & (top == 0x7F))).any() and len(np.unique(keys, axis=0)) == len(keys)
 
+    def mask_key(self, place: int) -> bytes:
+        """Returns the second key of the line at a place."""
+        start = place * _ENTRY.itemsize + 8 + KEY
+        return self.lines[start : start + KEY]
+
     def entry(self, place: int) -> RosterEntry:
         """Returns the line at a place."""
         start = place * _ENTRY.itemsize
@@ -140,6 +145,12 @@ class Inbox:
     def pack(self) -> bytes:
         return pack_flags(self.sharers) + pack_named(self.boxes)
 
+    @staticmethod
+    def pack_all(sharers: BoolArray, boxes: Mapping[int, Mapping[int, bytes]]) -> dict[int, bytes]:
+        """Returns everybody's inbox, given everybody's boxes."""
+        flags = pack_flags(sharers)
+        return {recipient: flags + pack_named(some) for recipient, some in boxes.items()}
+
     @classmethod
     def parse(cls, reader: Reader) -> Inbox:
         message = cls(reader.flags(), parse_named(reader, DIGEST + SEALED))
@@ -159,8 +170,8 @@ class Masked:
     complaints: Mapping[int, bytes]
 
     def pack(self, terms: SumTerms) -> bytes:
-        data = _pack_residues(self.vector, terms.modulus_bits)
-        return pack_named(self.complaints) + _VECTOR.pack(terms.modulus_bits, len(self.vector)) + data
+        head = pack_named(self.complaints) + _VECTOR.pack(terms.modulus_bits, len(self.vector))
+        return b"".join((head, *_pack_residues(self.vector, terms.modulus_bits)))
 
     @classmethod
     def parse(cls, reader: Reader, terms: SumTerms) -> Masked:
@@ -176,14 +187,13 @@ class Masked:
         return cls(_parse_residues(data, bits, width), complaints)
 
 
-def _pack_residues(vector: UIntArray, bits: int) -> bytes:
-    """Writes residues modulo 2^bits in that many bits each: whole bytes first, then the bits above them."""
+def _pack_residues(vector: UIntArray, bits: int) -> Iterator[memoryview]:
+    """Yields residues modulo 2^bits in that many bits each: whole bytes first, then the bits above them."""
     whole, rest = divmod(bits, 8)
     columns = vector.astype(vector.dtype.newbyteorder("<"), copy=False).view(np.uint8).reshape(len(vector), -1)
-    low = columns[:, :whole].tobytes()
-    if not rest:
-        return low
-    return low + np.packbits(np.unpackbits(columns[:, whole, None], axis=1)[:, 8 - rest :]).tobytes()
+    yield np.ascontiguousarray(columns[:, :whole]).data
+    if rest:
+        yield np.packbits(np.unpackbits(columns[:, whole, None], axis=1)[:, 8 - rest :]).data
 
 
 def _parse_residues(data: NDArray[np.uint8], bits: int, width: int) -> UIntArray:
@@ -274,17 +284,3 @@ class Unmask:
         removable = parse_small(reader, terms.width) if terms.reveals else None
         reader.finish()
         return cls(seeds, keys, removable)
-
-
-def pack_named(fields: Mapping[int, bytes]) -> bytes:
-    """Writes fields of one size, each with the place of the client that it is about."""
-    return pack_many([_U32.pack(place) + fields[place] for place in sorted(fields)])
-
-
-def parse_named(reader: Reader, size: int) -> dict[int, bytes]:
-    """Reads what `pack_named` writes."""
-    lines = reader.many(4 + size)
-    places = [int(_U32.unpack(line[:4])[0]) for line in lines]
-    if any(a >= b for a, b in pairwise(places)):
-        raise Malformed("a list by client is not in increasing order")
-    return {place: line[4:] for place, line in zip(places, lines, strict=True)}
