@@ -222,13 +222,10 @@ def _experiment(
     find: Callable[[ExperimentRunner], ExperimentResult],
     *more: str,
     shorter: str = "one seed, 8 (CIFAR-10: 3) of 50 rounds",
-    takes: str = "",
 ) -> Experiment:
     doubt = "how many take part, how long they train and α are not stated, and decide how fast it learns"
     choices = (*SHARED, *more)
-    return Experiment(
-        id_, A_DPFL, place, title, find, choices=choices, doubt=doubt, shorter=shorter, seeds=5, takes=takes
-    )
+    return Experiment(id_, A_DPFL, place, title, find, choices=choices, doubt=doubt, shorter=shorter, seeds=5)
 
 
 EXPERIMENTS = (
@@ -247,7 +244,6 @@ EXPERIMENTS = (
         fig4_median,
         *MEDIAN,
         shorter="MNIST alone, one seed, 2 of 50 rounds",
-        takes="1 hour",
     ),
     _experiment("adpfl-table2", "Table 2, §6.3", "Skewed labels and IID", table2),
     _experiment("adpfl-fig5", "Fig. 5, §6.4.1", "Noise scale by round", fig5),

@@ -22,7 +22,7 @@ def table2(runner: ExperimentRunner) -> ExperimentResult:
 EXPERIMENTS = (
     Experiment(
         "adpfl-table2-readings", A_DPFL, "Table 2, §6.3", "Readings: MNIST", table2, seeds=5,
-        choices=(*GRID.told(), *SHARED[1:2], *SHARED[3:]), shorter="one seed, 5 of 50 rounds", takes="7 hours",
+        choices=(*GRID.told(), *SHARED[1:2], *SHARED[3:]), shorter="one seed, 5 of 50 rounds",
         doubt="how many take part, how long they train and α are not stated, and decide how fast it learns",
     ),
 )  # fmt: skip

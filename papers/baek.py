@@ -41,7 +41,8 @@ SHARED = (
 NATURAL = (
     *SHARED[:3],
     "MNIST by writer (539 writers of about 111 digits) stands in for FEMNIST (3,383 writers, digits in Google's "
-    "version); a writer is asked with probability 0.0928, so that about 50 take part, as in the paper. ε is "
+    "version, which `femnist-digits` loads where one has it); "
+    "a writer is asked with probability 0.0928, so that about 50 take part, as in the paper. ε is "
     "that of the paper's rate of 0.01.",
 )
 FIXED = (

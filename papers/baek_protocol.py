@@ -54,6 +54,6 @@ EXPERIMENTS = (
             "n_0 and the threshold of secret sharing are not stated: n_0 is 60 % of the expected weight, the threshold "
             "what the protocol needs for that. Numbers have 24 bits behind the point, of which the paper says nothing.",
         ),
-        doubt="each run has noise of its own", shorter="one seed, 1 of 20 rounds", takes="30 minutes",
+        doubt="each run has noise of its own", shorter="one seed, 1 of 20 rounds",
     ),
 )  # fmt: skip

@@ -34,10 +34,10 @@ EXPERIMENTS = (
     Experiment(
         "baek-fig1-readings", BAEK, "Fig. 1, §VI-A-1", "Readings: noise on MNIST", fig1, choices=CHOICES,
         doubt="the paper's dropout layer is left out, its rate not being stated",
-        shorter="one seed, z = 2 alone (100 rounds)", takes="3.5 hours",
+        shorter="one seed, z = 2 alone (100 rounds)",
     ),
     Experiment(
         "baek-fig4-readings", BAEK, "Fig. 4, §VI-B", "Readings: by writer", fig4, choices=CHOICES,
-        doubt=OTHER_DATA, shorter="one seed, 10 of 200 rounds", takes="3 hours",
+        doubt=OTHER_DATA, shorter="one seed, 10 of 200 rounds",
     ),
 )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from papers.estimates import TAKES
 from papers.printed_line import PrintedLine, joined
 from sordino.charts import Chart
 
@@ -70,12 +71,19 @@ class Experiment:
     """How big the full form is, where seeds do not tell."""
     seeds: int = 3
     """Seeds of the full form; more where results vary much."""
-    takes: str = ""
-    """What the full form takes on one core, by the seconds of a round in the quick one, where nobody has run it."""
 
-    def explained(self, line: PrintedLine, quick: bool) -> PrintedLine:
+    @property
+    def takes(self) -> str:
+        """What the full form takes on two cores; empty where that is no matter."""
+        return TAKES.get(self.id, "")
+
+    def quick_form(self, seeds: int = 1) -> str:
+        """Returns what the quick form leaves out, where it has some number of seeds."""
+        return self.shorter if seeds == 1 else self.shorter.replace("one seed", f"{seeds} seeds")
+
+    def explained(self, line: PrintedLine, quick: bool, seeds: int = 1) -> PrintedLine:
         """Returns the line with a reason, if it differs: its own, else what a quick run leaves out, and the doubt."""
         if line.status != "differs" or line.why:
             return line
-        left_out = f"quick: {self.shorter}" if quick else ""
+        left_out = f"quick: {self.quick_form(seeds)}" if quick and self.kind == "training" else ""
         return replace(line, why=joined(left_out, self.doubt))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from papers.experiment_runner import SeedRuns
 from papers.noise import norm_told, piled_up_told
-from papers.printed_line import PrintedLine, accuracy, ahead_by, points, statement
+from papers.printed_line import PrintedLine, accuracy, ahead_by, all_ahead, points, statement
 
 KINDS = ("constant Diff", "adaptive Diff")
 CHANCE = 0.2
@@ -34,13 +36,24 @@ def told_gain(printed: float) -> str:
     return f"{100 * printed:+.2f} points"
 
 
+def thirds(found: SeedRuns) -> np.ndarray:
+    """Returns the accuracy at the last look within the first third of the rounds, seed by seed."""
+    third = found.rounds() / 3
+    return np.array([
+        [line["accuracy"] for line in view.rounds if line["round"] <= third and line.get("accuracy") is not None][-1]
+        for view in found.views
+    ])  # fmt: skip
+
+
 def at_a_third(found: SeedRuns) -> float:
     """Returns the mean accuracy at the last look within the first third of the rounds."""
-    path = found.series("", 0)
-    third = int(found.rounds()) / 3
-    return next(
-        float(y) for x, y in reversed(list(zip(path.x, path.y, strict=True))) if float(x) <= third and y is not None
-    )
+    return float(thirds(found).mean())
+
+
+def early_lead(found: SeedRuns, base: SeedRuns) -> tuple[float, float]:
+    """Returns how far one is ahead of another after a third of the rounds: mean and standard deviation over seeds."""
+    apart = thirds(found) - thirds(base)
+    return float(apart.mean()), float(apart.std(ddof=1)) if len(apart) > 1 else 0.0
 
 
 def by_thirds(scene: str, runs: dict[str, SeedRuns]) -> list[str]:
@@ -54,10 +67,11 @@ def by_thirds(scene: str, runs: dict[str, SeedRuns]) -> list[str]:
 
 
 def early_on(
-    quantity: str, printed: str, early: dict[str, float], holds: bool, runs: dict[str, SeedRuns]
+    quantity: str, printed: str, leads: Sequence[tuple[float, float]], runs: Mapping[str, SeedRuns]
 ) -> PrintedLine:
-    """Judges a statement about the beginning, which means nothing while all are still at chance."""
-    line = stated(quantity, printed, listed(early), holds, runs)
+    """Judges leads after a third of the rounds, which mean nothing while all are still at chance."""
+    early = {name: at_a_third(found) for name, found in runs.items()}
+    line = alive(all_ahead(quantity, printed, listed(early), leads), runs)
     if line.status == "equal" and max(early.values()) < CHANCE:
         return statement(quantity, printed, line.ours, False, "all of them are still at chance by then")
     return line
@@ -71,14 +85,16 @@ def listed(values: dict[str, float]) -> str:
 def little_noise(runs: dict[str, SeedRuns]) -> list[PrintedLine]:
     """Judges σ = 0.1: Fed-CAD is slower, and ends where Fed-LDP does (within two points)."""
     end = {label: found.last()[0] for label, found in runs.items()}
-    early = {label: at_a_third(found) for label, found in runs.items()}
     third = "σ = 0.1: accuracy after a third of the rounds"
-    near = max(abs(end[label] - end["Fed-LDP"]) for label in KINDS) < 0.02
-    slower = max(early[label] for label in KINDS) < early["Fed-LDP"]
-    return [
-        stated("σ = 0.1: accuracy at the end", "nearly the same for all", listed(end), near, runs),
-        early_on(third, "Fed-CAD is slower than Fed-LDP", early, slower, runs),
-    ]
+    apart = [runs[label].lead(runs["Fed-LDP"]) for label in KINDS]
+    near = all_ahead(
+        "σ = 0.1: accuracy at the end",
+        "nearly the same for all",
+        listed(end),
+        [(0.02 - abs(gap), s) for gap, s in apart],
+    )
+    slower = [early_lead(runs["Fed-LDP"], runs[label]) for label in KINDS]
+    return [alive(near, runs), early_on(third, "Fed-CAD is slower than Fed-LDP", slower, runs)]
 
 
 def better_kind(quantity: str, many: bool, runs: dict[str, SeedRuns]) -> PrintedLine:
@@ -87,7 +103,7 @@ def better_kind(quantity: str, many: bool, runs: dict[str, SeedRuns]) -> Printed
     printed = "adaptive Diff is better" if many else "constant Diff is better"
     shown = f"constant: {100 * constant.last()[0]:.1f} %, adaptive: {100 * adaptive.last()[0]:.1f} %"
     lead = adaptive.lead(constant) if many else constant.lead(adaptive)
-    return _alive(ahead_by(quantity, printed, shown, *lead), runs)
+    return alive(ahead_by(quantity, printed, shown, *lead), runs)
 
 
 def beats(quantity: str, runs: dict[str, SeedRuns]) -> PrintedLine:
@@ -96,17 +112,17 @@ def beats(quantity: str, runs: dict[str, SeedRuns]) -> PrintedLine:
     lead, spread = min(runs[label].lead(runs["Fed-LDP"]) for label in KINDS)
     why = piled_up_told(runs[KINDS[0]].views[0].recipe)
     printed = "Fed-CAD always outperforms Fed-LDP"
-    return _alive(ahead_by(quantity, printed, listed(end), lead, spread, why), runs)
+    return alive(ahead_by(quantity, printed, listed(end), lead, spread, why), runs)
 
 
 def stated(
     quantity: str, printed: str, ours: str, holds: bool, runs: dict[str, SeedRuns], why: str = ""
 ) -> PrintedLine:
     """Judges a statement about accuracies, which means nothing where all of them are chance: then it differs."""
-    return _alive(statement(quantity, printed, ours, holds, why), runs)
+    return alive(statement(quantity, printed, ours, holds, why), runs)
 
 
-def _alive(line: PrintedLine, runs: dict[str, SeedRuns]) -> PrintedLine:
+def alive(line: PrintedLine, runs: Mapping[str, SeedRuns]) -> PrintedLine:
     """Returns the line, or one that differs where all runs ended at chance.
 
     It is not called impossible: with more participants the same noise leaves something to learn from.

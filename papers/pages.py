@@ -9,6 +9,7 @@ from pathlib import Path
 from papers.cited import PAPERS
 from papers.experiment import Experiment, Paper
 from papers.nothing_to_run import NOTHING_TO_RUN
+from papers.printed_line import joined
 from papers.record import STATUSES, ExperimentRecord, kept
 from papers.record import write as keep
 from papers.sections import section
@@ -18,8 +19,10 @@ PICTURES = Path("img") / "reproduction"
 _LEGEND = """`equal`: the same to the printed digits, or the statement holds. `close`: within the stated tolerance,
 or within two standard deviations of our seeds. `undecided`: the seeds lie too far apart to tell. `differs`: none of
 these. `not reproducible as printed`: it cannot follow from what is printed, for the reason that is given. `not run`:
-left out, as is said there. `quick` runs have one seed and fewer rounds or cases; `full` runs have the paper's rounds,
-and as many seeds as they say.
+left out, as is said there. `quick` runs have fewer rounds or cases, `full` runs the paper's; both as many seeds as they
+say, where one seed has no spread.
+"""
+_TAKES = """Estimated for two cores that do nothing else, from processor seconds of a round (`papers/estimates.py`).
 """
 _INTRO = f"""# The five papers, run again
 
@@ -93,20 +96,28 @@ def _counts(records: Sequence[ExperimentRecord], blank: str = "0") -> str:
 
 
 def _waiting(records: Mapping[str, ExperimentRecord], experiments: Mapping[str, Experiment]) -> str:
-    """Returns what has no full record, with what the full form takes on one core."""
-    rows = ["| id | stands as | left out | the full form takes |", "|---|---|---|---|"]
+    """Returns what is not full, or has fewer seeds than it should, with what that takes on two cores."""
+    rows = ["| id | stands as | left out | all of it takes |", "|---|---|---|---|"]
     for id_, experiment in experiments.items():
         record = records.get(id_)
-        if record is not None and record.scale != "quick" and not record.short:
+        if record is not None and record.whole(experiment):
             continue
-        stands = "nothing" if record is None else "quick" if not record.short else f"quick on {', '.join(record.short)}"
-        rows.append(
-            f"| [{id_}]({experiment.paper.page}.md{f'#{id_}' if record else ''}) | {stands} | {experiment.shorter} | "
-            f"{experiment.takes or 'not estimated'} |"
-        )
+        link = f"[{id_}]({experiment.paper.page}.md{f'#{id_}' if record else ''})"
+        stands = "nothing" if record is None else record.size()
+        rows.append(f"| {link} | {stands} | {_missing(record, experiment)} | {experiment.takes} |")
     if len(rows) == 2:
         return ""
-    return "\n".join(["## What is not full yet\n", *rows, ""])
+    return "\n".join(["## What is not full yet, or has fewer seeds than it should\n", _TAKES, *rows, ""])
+
+
+def _missing(record: ExperimentRecord | None, experiment: Experiment) -> str:
+    """Returns what the record has not: seeds, rounds or cases."""
+    few = "" if record is None or record.seeds >= experiment.seeds else f"seeds: {record.seeds} of {experiment.seeds}"
+    short = record is None or record.scale == "quick" or record.short
+    cases = (
+        experiment.shorter.replace("one seed, ", "").replace(", one seed", "").replace("one seed", "") if short else ""
+    )
+    return joined(few, cases)
 
 
 def _page(paper: Paper, records: Mapping[str, ExperimentRecord], experiments: Mapping[str, Experiment]) -> str:
@@ -125,7 +136,9 @@ def _by_id(mine: Sequence[Experiment], records: Mapping[str, ExperimentRecord]) 
             rows.append(f"| {one.id} | {one.place} | {one.title} | not yet |" + "  |" * len(STATUSES))
             continue
         record = records[one.id]
-        rows.append(f"| [{one.id}](#{one.id}) | {one.place} | {one.title} | {record.scale} | {_counts([record], '')} |")
+        rows.append(
+            f"| [{one.id}](#{one.id}) | {one.place} | {one.title} | {record.size()} | {_counts([record], '')} |"
+        )
     return "\n".join([*rows, ""])
 
 

@@ -100,6 +100,18 @@ def ahead_by(quantity: str, printed: str, ours: str, lead: float, spread: float 
     return PrintedLine(quantity, printed, ours, "differs", why)
 
 
+def all_ahead(
+    quantity: str, printed: str, ours: str, leads: Sequence[tuple[float, float]], why: str = ""
+) -> PrintedLine:
+    """Judges a statement that means several leads, each with its spread over seeds: all of them must be positive.
+
+    It `differs` where one of them is negative by more than its spread, and is `undecided` where by less.
+    """
+    wrong = [(lead, spread) for lead, spread in leads if not lead > 0]
+    worst = min(wrong, key=lambda one: one[0] + SPREADS * one[1], default=min(leads))
+    return ahead_by(quantity, printed, ours, *worst, why)
+
+
 def impossible(quantity: str, printed: str, ours: str, why: str) -> PrintedLine:
     """Returns a line for what cannot follow from what is printed."""
     return PrintedLine(quantity, printed, ours, "not reproducible as printed", why)

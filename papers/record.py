@@ -37,6 +37,18 @@ class ExperimentRecord:
     short: tuple[str, ...] = ()
     """Data sets that were left quick where the others are full."""
 
+    def size(self) -> str:
+        """Returns how big it was run, in a few words."""
+        if self.scale == "exact":
+            return "exact"
+        quick = f", quick on {', '.join(self.short)}" if self.short else ""
+        return f"{self.scale}{quick}, {'one seed' if self.seeds == 1 else f'{self.seeds} seeds'}"
+
+    def whole(self, experiment: Experiment) -> bool:
+        """Returns whether nothing is left out: neither rounds nor cases nor seeds."""
+        enough = self.seeds >= experiment.seeds or self.scale == "exact" or bool(experiment.whole)
+        return self.scale != "quick" and not self.short and enough
+
     def tally(self) -> str:
         """Returns how many lines have which status."""
         counts = Counter(line.status for line in self.lines)
@@ -59,7 +71,7 @@ def run(experiment: Experiment, runner: ExperimentRunner, out: Path) -> Experime
         runner.repeats,
         time.perf_counter() - began,
         __version__,
-        tuple(experiment.explained(line, runner.quick) for line in found.lines),
+        tuple(experiment.explained(line, runner.quick, runner.repeats) for line in found.lines),
         found.remarks,
         tuple((chart.key, chart.title) for chart in found.charts),
         found.short,

@@ -87,8 +87,9 @@ def _how(record: ExperimentRecord, experiment: Experiment) -> str:
     """Returns how big the experiment was run."""
     whole = experiment.whole or ("one seed" if record.seeds == 1 else f"{record.seeds} seeds")
     if record.short:
-        whole += f"; quick on {', '.join(record.short)}: {experiment.shorter}"
-    return {"exact": "No training.", "full": f"Full: {whole}.", "quick": f"Quick: {experiment.shorter}."}[record.scale]
+        whole += f"; quick on {', '.join(record.short)}: {experiment.quick_form(record.seeds)}"
+    quick = f"Quick: {experiment.quick_form(record.seeds)}."
+    return {"exact": "No training.", "full": f"Full: {whole}.", "quick": quick}[record.scale]
 
 
 def _cell(text: str) -> str:

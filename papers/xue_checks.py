@@ -125,6 +125,6 @@ EXPERIMENTS = (
     Experiment("xue-lemmas", XUE, "Lemmas 1, 7, 8 and Theorem 3, §V-E", "Variance of the noise", lemmas, "exact"),
     Experiment(
         "xue-theorems", XUE, "Theorems 2 and 3, §V-E", "Bias and distance, measured", theorems,
-        choices=(*CLIENTS, ONE), doubt="the sizes of the layers are not stated", takes="5 minutes",
+        choices=(*CLIENTS, ONE), doubt="the sizes of the layers are not stated",
     ),
 )  # fmt: skip

@@ -34,7 +34,7 @@ def fig3(runner: ExperimentRunner) -> ExperimentResult:
 EXPERIMENTS = (
     Experiment(
         "xue-fig3-readings", XUE, "Fig. 3, §VI-B", "Readings: noise and pixels at ε = 0.5", fig3,
-        choices=(*GRID.told(), *CLIENTS), shorter="one seed, RMSprop alone", takes="1.5 hours",
+        choices=(*GRID.told(), *CLIENTS), shorter="one seed, RMSprop alone",
         doubt="the sampling ratio, the sizes of the layers and the rounds are not stated",
     ),
 )  # fmt: skip

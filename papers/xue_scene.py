@@ -61,13 +61,10 @@ def experiment(
     shorter: str,
     choices: tuple[str, ...] = SHARED,
     data: str = "",
-    takes: str = "",
 ) -> Experiment:
     """Returns an experiment of this paper."""
     doubt = "the sampling ratio, the sizes of the layers and the rounds are not stated"
-    return Experiment(
-        id_, XUE, place, title, find, choices=choices, doubt=doubt, shorter=shorter, data=data, takes=takes
-    )
+    return Experiment(id_, XUE, place, title, find, choices=choices, doubt=doubt, shorter=shorter, data=data)
 
 
 def both_readings(
@@ -93,8 +90,9 @@ def judged(quantity: str, printed: float, readings: Mapping[str, SeedRuns]) -> P
     """Judges the reading that comes nearest; where none is near, says what the noise leaves."""
     ends = {name: runs.last() for name, runs in readings.items()}
     near = min(ends.values(), key=lambda end: abs(end[0] - printed))
-    if abs(near[0] - printed) <= 0.02:
-        return accuracy(quantity, printed, *near)
+    line = accuracy(quantity, printed, *near)
+    if line.status != "differs":
+        return line
     shown = ", ".join(f"{100 * mean:.2f} % ({name})" for name, (mean, _) in ends.items())
     return beyond(quantity, f"{100 * printed:.2f} %", shown, readings)
 

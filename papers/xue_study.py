@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from papers.charts import beside
 from papers.experiment import ExperimentResult
 from papers.experiment_runner import BY_CHANCE, ExperimentRunner, SeedRuns
-from papers.printed_line import PrintedLine, points, statement
+from papers.printed_line import PrintedLine, ahead_by, points, statement
 from papers.xue_charts import ends
 from papers.xue_scene import LEARNT, MNIST, NAMES, READINGS, SHARED, allowed, beyond, client, experiment, judged, ours
 from sordino.charts import Axis, Chart, Series
@@ -93,17 +93,18 @@ def _gap(quantity: str, printed: float, before: Mapping[str, SeedRuns], after: M
     alive = [name for name in before if before[name].last()[0] >= LEARNT]
     if not alive:
         return beyond(quantity, f"{-100 * printed:+.2f} points", shown, before, after)
-    return points(quantity, -printed, after[alive[0]].last()[0] - before[alive[0]].last()[0])
+    gap, spread = after[alive[0]].lead(before[alive[0]])
+    return points(quantity, -printed, gap, spread=spread)
 
 
 def _grows(quantity: str, part: Mapping[str, SeedRuns], all_: Mapping[str, SeedRuns]) -> PrintedLine:
     """Judges whether more participants give more accuracy, where there is any."""
     pairs = {name: (part[name].last()[0], all_[name].last()[0]) for name in part}
     shown = ", ".join(f"{100 * few:.1f} % → {100 * many:.1f} % ({name})" for name, (few, many) in pairs.items())
-    best = max(pairs.values(), key=max)
-    if max(best) < LEARNT:
+    best = max(pairs, key=lambda name: max(pairs[name]))
+    if max(pairs[best]) < LEARNT:
         return beyond(quantity, "accuracy increases", shown, part, all_)
-    return statement(quantity, "accuracy increases", shown, best[1] > best[0])
+    return ahead_by(quantity, "accuracy increases", shown, *all_[best].lead(part[best]))
 
 
 def _best(

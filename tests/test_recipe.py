@@ -140,5 +140,6 @@ def test_the_defaults_are_the_same_on_every_way_in():
     assert Recipe.begin(settings=["mechanism.clip_norm=2"]) == Recipe.load(None, ["mechanism.clip_norm=2"])
     own = Recipe.from_dict({"mechanism": {"name": "dp_sgd"}})
     assert Recipe.begin({"mechanism": {"name": "dp_sgd"}}) == Recipe.begin(settings=["mechanism.name=dp_sgd"]) == own
+    assert Recipe.load(None, ["mechanism.name=dp_sgd"]) == own  # and not the demo's clip norm and step
     # whoever names a mechanism gets that one's own
     assert Recipe.from_dict({"mechanism": {"name": "dp_fedavg"}}).server.learning_rate is None

@@ -1,7 +1,7 @@
-"""Takes steps of DP-SGD in a process of its own: `dp_step.py CONTENDER WORKLOAD`; a line on stdin is a step.
+"""Takes steps of DP-SGD in a process of its own: `dp_step.py CONTENDER WORKLOAD`; a line on stdin is a turn.
 
-Answers leave as one JSON object a line: wall-clock and processor seconds, and at the end of the first the sum's norm
-without noise, so that one can see that all compute the same.
+Answers leave as one JSON object a line: wall-clock and processor seconds of a step, and at the end of the first the
+sum's norm without noise, so that one can see that all compute the same.
 """
 
 import json
@@ -76,18 +76,59 @@ def opacus(step: Step, option: str):
     return take, lambda: nn.utils.parameters_to_vector(model.parameters()).detach()
 
 
+def jax_privacy(step: Step, option: str):
+    """jax_privacy 2.0: `clipped_grad`, compiled, with so many records at once."""
+    import jax
+    from jax_networks import outputs
+    from jax_privacy.clipping import clipped_grad
+
+    model, (x, y) = step.model(), step.batch()
+    state = {name: jax.numpy.asarray(p.detach().numpy()) for name, p in model.named_parameters()}
+    x, y = (jax.numpy.asarray(part.numpy()) for part in (x, y))
+
+    def loss(weights, x, y):
+        scores = jax.nn.log_softmax(outputs(step.name, weights, x))
+        return -jax.numpy.take_along_axis(scores, y[:, None], 1).mean()
+
+    sums = clipped_grad(loss, l2_clip_norm=CLIP_NORM, batch_argnums=(1, 2), microbatch_size=int(option))
+
+    @jax.jit
+    def stepped(weights, key, noise):
+        totals, tree = jax.tree.flatten(sums(weights, x, y))
+        keys = jax.random.split(key, len(totals))
+        noisy = [
+            total + noise * CLIP_NORM * jax.random.normal(own, total.shape)
+            for own, total in zip(keys, totals, strict=True)
+        ]
+        return jax.tree.map(lambda w, g: w - LEARNING_RATE * g / len(x), weights, jax.tree.unflatten(tree, noisy))
+
+    box = {"weights": state, "key": jax.random.key(0)}
+
+    def take(noise: float) -> None:
+        box["key"], own = jax.random.split(box["key"])
+        box["weights"] = jax.block_until_ready(stepped(box["weights"], own, noise))
+
+    def flat() -> torch.Tensor:
+        return torch.cat([torch.tensor(jax.device_get(box["weights"][name])).flatten() for name in sorted(state)])
+
+    return take, flat
+
+
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever a framework prints goes to standard error
     name, workload, option = sys.argv[1:]
-    take, weights = {"sordino": sordino, "opacus": opacus}[name](STEPS[workload], option)
+    take, weights = {"sordino": sordino, "opacus": opacus, "jax_privacy": jax_privacy}[name](STEPS[workload], option)
     before = weights().clone()
     take(0.0)
     print(json.dumps({"moved": float((weights() - before).norm())}), file=answers)
+    count = STEPS[workload].steps
     for _ in sys.stdin:
         began, busy = time.perf_counter(), processor_seconds()
-        take(NOISE_MULTIPLIER)
-        print(json.dumps([time.perf_counter() - began, processor_seconds() - busy]), file=answers)
+        for _ in range(count):
+            take(NOISE_MULTIPLIER)
+        spent = time.perf_counter() - began, processor_seconds() - busy
+        print(json.dumps([seconds / count for seconds in spent]), file=answers)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def make_folder(path: Path, mode: int) -> None:
     if not path.parent.is_dir():
         make_folder(path.parent, PUBLIC)
     path.mkdir(mode | (mode & 0o444) >> 2, exist_ok=True)
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
 def replace_file(path: Path, data: bytes, mode: int, *, durable: bool = True) -> None:
@@ -67,11 +67,11 @@ def replace_file(path: Path, data: bytes, mode: int, *, durable: bool = True) ->
             aside.unlink(missing_ok=True)
             raise
         if durable:
-            sync_folder(path.parent)
+            sync(path.parent)
 
 
-def sync_folder(path: Path) -> None:
-    """Makes the names in a folder durable."""
+def sync(path: Path) -> None:
+    """Makes what was written to a file, or the names in a folder, durable."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

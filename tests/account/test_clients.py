@@ -306,6 +306,13 @@ class TestHolders:
         raw.close()
         assert kinds == ["open", "join", "hold", "join", "hold"]
 
+    def test_the_same_people_under_new_names_are_refused(self, study):
+        study("anna", "bert", holders=[b"a", b"b"]).close()
+        with pytest.raises(LedgerError, match=r"1 clients join under new names \(client 1 of this run"):
+            study("bert", "Anna", holders=[b"b", b"a"])
+        # who holds what somebody holds who is here too is somebody else
+        study("anna", "bert", "twin", holders=[b"a", b"b", b"a"]).close()
+
     def test_a_refused_run_leaves_nothing(self, study, tmp_path):
         with study("anna", "bert", holders=[b"a", b"b"]) as ledger:
             head = ledger.head

@@ -348,6 +348,56 @@ class TestRecomputing:
         self.check(path, self.change(2, delta=1e-2), "row 2")
 
 
+class TestSettlementThatWaits:
+    """A settlement that was not made durable may be lost with the machine; what it leaves costs more, never less."""
+
+    def test_lost_with_the_machine_the_reservation_counts_and_nothing_looks_cut(self, path, tmp_path):
+        with Ledger.open(path) as ledger:
+            number = ledger.reserve("run", 7, np.array([7, 40]), CHARGE)
+            before = image(path.parent, tmp_path / "before") / "ledger.db"
+            ledger.settle(number, (), durable=False)
+            assert ledger.entries[-1].charges == ()
+            heads = heads_path(path).read_bytes()
+        heads_path(before).write_bytes(heads)  # what was published until the machine died
+        with Ledger.open(before) as found:
+            assert not found.entries[-1].settled and found.entries[-1].charges
+        assert len(list(verify(before))) == 3
+
+    @pytest.mark.parametrize("then", ["flush", "head", "close", "reserve"])
+    def test_it_is_published_as_soon_as_anything_rests_on_it(self, path, tmp_path, then):
+        with Ledger.open(path) as ledger:
+            ledger.settle(ledger.reserve("run", 7, np.array([7, 40]), CHARGE), CHARGE, durable=False)
+            seq, told = HeadLog(heads_path(path)).last().seq, ledger.newest
+            if then == "flush":
+                ledger.flush()
+            elif then == "head":
+                assert ledger.head == told
+            elif then == "reserve":
+                ledger.reserve("run", 8, np.array([8]), CHARGE)
+            else:
+                ledger.close()
+            last = HeadLog(heads_path(path)).last()
+            assert last.seq == seq + (2 if then == "reserve" else 1)
+            assert (last.head == told) == (then != "reserve")
+        if then != "close":
+            assert len(list(verify(path))) == 3
+
+    def test_a_release_where_nothing_was_released_before_is_durable_at_once(self, path):
+        with Ledger.open(path) as ledger:
+            again = {"repeatable": True, "fingerprint": "seed"}
+            for charges in ((), CHARGE):
+                number = ledger.reserve("run", 7, np.array([7]), CHARGE, **again)
+                ledger.settle(number, charges, digest="bits", durable=False)
+            assert HeadLog(heads_path(path)).last().head == ledger.newest
+
+    def test_a_disk_that_fails_refuses_the_next_release(self, path, monkeypatch):
+        with pytest.raises(LedgerError, match="disk"), Ledger.open(path) as ledger:
+            ledger.settle(ledger.reserve("run", 7, np.array([7]), CHARGE), CHARGE, durable=False)
+            monkeypatch.setattr(HeadLog, "publish", lambda *_: (_ for _ in ()).throw(LedgerError("the disk is full")))
+            with pytest.raises(LedgerError, match="disk"):
+                ledger.reserve("run", 8, np.array([8]), CHARGE)
+
+
 class TestHeads:
     def lines(self, path):
         return heads_path(path).read_bytes().splitlines(keepends=True)

@@ -137,14 +137,32 @@ class TestRepetition:
         assert ledger.reserve(**same | change) != first
         assert sum(spent(ledger, SERVER, 1).values()) == 2
 
-    def test_a_repetition_that_releases_other_bits_is_charged_again(self, ledger, tmp_path):
+    def test_a_repetition_that_releases_other_bits_is_refused(self, ledger, tmp_path):
         number = ledger.reserve("a", 1, ids(1), BOTH, repeatable=True)
         ledger.settle(number, BOTH, digest="bits")
         assert ledger.reserve("a", 1, ids(1), BOTH, repeatable=True) == number
-        ledger.settle(number, BOTH, digest="other bits")
+        with pytest.raises(LedgerError, match="under the same noise"):
+            ledger.settle(number, BOTH, digest="other bits")
+        ledger.settle(number, [])  # played again, and aborted: nothing more was seen
         for books in (ledger, Ledger.open(tmp_path / "ledger.db")):
-            assert spent(books, SERVER, 1) == {GAUSS: 2}
-            assert books.participations[1] == 2
+            assert spent(books, SERVER, 1) == {GAUSS: 1}
+            assert books.participations[1] == 1
+
+    @pytest.mark.parametrize("change", [{"participants": ids(1, 3)}, {"charges": (Charge(SERVER, HALF),)}])
+    def test_what_was_released_is_not_released_otherwise_under_the_same_noise(self, ledger, change):
+        same = {"run": "a", "round_": 1, "participants": ids(1, 2), "charges": BOTH, "repeatable": True}
+        ledger.settle(ledger.reserve(**same), BOTH, digest="bits")
+        with pytest.raises(LedgerError, match="under the same noise"):
+            ledger.reserve(**same | change)
+        ledger.reserve(**same | change | {"fingerprint": "other noise"})
+        assert len(ledger.entries) == 2
+
+    def test_what_was_aborted_before_is_released_for_its_price(self, ledger):
+        number = ledger.reserve("a", 1, ids(1), BOTH, repeatable=True)
+        ledger.settle(number, [])
+        assert spent(ledger, SERVER, 1) == {}
+        ledger.settle(ledger.reserve("a", 1, ids(1), BOTH, repeatable=True), BOTH, digest="bits")
+        assert spent(ledger, SERVER, 1) == {GAUSS: 1}
 
 
 @dataclass

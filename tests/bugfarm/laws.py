@@ -139,7 +139,7 @@ def _opens_without_asking(patch: Patch) -> None:
 
 
 def _forgets_to_sync(patch: Patch) -> None:
-    patch.setattr(files, "sync_folder", lambda path: None)
+    patch.setattr(files, "sync", lambda path: None)
 
 
 def _same_sign(patch: Patch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.account.ledger import hash_chain, heads, ledger, sqlite
+from sordino.account.ledger import hash_chain, heads, ledger, reading, sqlite
 from sordino.account.ledger.clients import ClientRegister
 from sordino.account.ledger.hash_chain import HashChain, LedgerRow
 from sordino.account.ledger.holders import Holdings
@@ -167,7 +167,7 @@ def _everything_is_readable(patch: Patch) -> None:
 def _no_heads(patch: Patch) -> None:
     for module in (ledger, heads):
         patch.setattr(module, "check_last", lambda *args: None)
-    patch.setattr(ledger, "check_all", lambda *args: None)
+    patch.setattr(reading, "check_all", lambda *args: None)
     patch.setattr(ledger, "refuse_remains", lambda *args: None)
     patch.setattr(ledger.Ledger, "must_contain", lambda self, head: None)
 
@@ -187,7 +187,7 @@ def _knows_no_heads(patch: Patch) -> None:
 def _believes_settlements(patch: Patch) -> None:
     """L5: settlements are never held against their reservations."""
     _no_heads(patch)
-    patch.setattr(ledger, "recheck", lambda *args: None)
+    patch.setattr(reading, "recheck", lambda *args: None)
 
 
 def _reads_without_the_log(patch: Patch) -> None:

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import sordino
 from sordino.data import PartitionSettings, federate
-from sordino.errors import DataError, SordinoWarning
+from sordino.errors import DataError, SordinoError, SordinoWarning
 
 
 class Frame(dict):
@@ -115,3 +115,37 @@ def test_features_of_very_different_scale_are_told_of_unless_ranges_are_declared
         )
     told = [str(one.message) for one in caught if one.category is SordinoWarning]
     assert any("public.ranges" in sentence and "do not publish" in sentence for sentence in told) == warned
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"clients": 2.5}, "clients must be a whole number"),
+        ({"clients": [None] * 8}, "one owner for each record"),
+        ({"clients": np.zeros((8, 2))}, "one owner for each record"),
+        ({"test": "half"}, "test is 'half'"),
+        ({"test": (np.ones((2, 3)), np.ones(2, int))}, r"test records have the shapes \(3,\)"),
+        ({"x": [["a", "b"]] * 8}, "inputs must be numbers"),
+        ({"x": [[1.0], [2.0, 3.0]]}, "inputs must be numbers"),
+        ({"x": np.ones((8, 2)) + 1j}, "inputs must be real numbers"),
+        ({"y": np.zeros((8, 2), int)}, "one class for each record"),
+    ],
+)
+def test_arrays_that_cannot_be_are_told_in_a_sentence(change, sentence):
+    given = {"x": np.ones((8, 2)), "y": np.arange(8) % 2, "clients": 4} | change
+    with pytest.raises(DataError, match=sentence):
+        sordino.Federation.of(**given)
+
+
+@pytest.mark.parametrize("change", [{"mechanism": "dp_sgd"}, {"federation": np.ones(3)}, {"model": print}])
+def test_what_a_run_cannot_take_is_told_in_a_sentence(change, tmp_path):
+    with pytest.raises(SordinoError, match=f"{next(iter(change))} is"):
+        sordino.run(out=tmp_path / "r", **change)
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_column_of_names_points_to_whose_records_they_are(tmp_path):
+    path = tmp_path / "patients.csv"
+    path.write_text("ward,age,label\nnorth,40,0\nsouth,50,1\n")
+    with pytest.raises(DataError, match=r"set data\.client = 'ward' .*by_key.* data\.drop = \['ward'\]"):
+        sordino.Federation.from_csv(path)

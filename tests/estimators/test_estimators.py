@@ -18,7 +18,8 @@ from torch import nn
 
 from sordino.account.certificate.check import check
 from sordino.account.ledger.ledger import Ledger
-from sordino.errors import BudgetExceeded, DataError, RecipeError
+from sordino.errors import BudgetExceeded, DataError, RecipeError, SordinoError
+from sordino.recipe import Recipe
 from sordino.sklearn import PrivateClassifier, PrivateRegressor, Undeclared
 
 pytestmark = pytest.mark.filterwarnings("ignore::sordino.errors.SordinoWarning")
@@ -170,3 +171,42 @@ def test_regression_is_in_the_units_of_the_target() -> None:
         PrivateRegressor(target_range=(0.0, 100.0), **told).fit(X, y)
     raw = PrivateRegressor(target_range="unscaled", **told).fit(X, y / 400)
     assert np.isfinite(raw.predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "groups", "sentence"),
+    [
+        ({"outside": "ignore"}, None, "outside is 'ignore': choose one of refuse, clip"),
+        ({"feature_ranges": "all"}, None, "feature_ranges is 'all'"),
+        ({"feature_ranges": {"0": 5}}, None, "a range is 5"),
+        ({"records": "many"}, None, "records is 'many'"),
+        ({"random_state": np.random.default_rng(0)}, None, "random_state is"),
+        ({"options": ["clip_norm"]}, None, "options is"),
+        ({"population": 2}, [None] * 50 + ["a"] * 50, "one owner for each row"),
+        ({"population": 2}, [["a", "b"]] * 100, "one owner for each row"),
+    ],
+)
+def test_slips_are_told_in_a_sentence(settings: dict[str, Any], groups: Any, sentence: str) -> None:
+    X = np.linspace(0, 1, 100)[:, None]
+    usual = {"classes": [0, 1], "records": 100, "feature_ranges": (0.0, 1.0), "rounds": 1}
+    with pytest.raises(SordinoError, match=sentence):
+        PrivateClassifier(**{**usual, **settings}).fit(X, np.arange(100) % 2, groups)
+
+
+@pytest.mark.parametrize(
+    ("unit", "trust", "name"),
+    [
+        ("record", "central", "dp_sgd"),
+        ("client", "central", "dp_fedavg"),
+        ("client", "distributed", "dropout_robust"),
+        ("client", "local", "fed_ldp"),
+    ],
+)
+def test_the_defaults_are_those_of_the_command_line(unit: str, trust: str, name: str) -> None:
+    mine = Recipe.begin(classifier(unit=unit, trust=trust, epsilon=1.0, rounds=40)._sections())
+    theirs = Recipe.load(None, [f"mechanism.name={name}"])
+    assert (mine.mechanism, mine.server, mine.budget) == (
+        theirs.mechanism.model_copy(update=mine.mechanism.model_dump(include={"trust"})),
+        theirs.server,
+        theirs.budget,
+    )

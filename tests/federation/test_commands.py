@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sordino.events import Charge, GaussianDpEvent, Guarantee
+from sordino.federation import operate
 from sordino.federation.folder import FederationFolder
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.status import FederationStatus, NodeStatus
@@ -90,6 +91,37 @@ def test_mistakes_are_one_sentence_and_exit_code_2(
     code, out, err = sordino(*(argument.format(**places) for argument in arguments))
     assert code == 2 and sentence in err and out == ""
     assert err.startswith("sordino: ") and err.count("\n") == 1 and "Traceback" not in err
+
+
+RECIPE = """
+mechanism.name = "dp_sgd"
+public = {{ population = 8, records = 800, classes = 2, shape = [4] }}
+model.name = "linear"
+{more}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ("train.learning_rate = 0.3", "train.learning_rate has no effect under dp_sgd"),
+        ("opening.ridge = 0.5", "opening.ridge has no effect without opening.channel_moment"),
+        ("aggregate.trim = 2", "aggregate.trim has no effect on a single sum"),
+        ("partition.clients = 8", "partition.clients has no effect across machines"),
+        ("dropout.rate = 0.1", "dropout.rate has no effect across machines"),
+        ('aggregate.fidelity = "masked"', "aggregate.fidelity has no effect across machines"),
+        ('aggregate.kind = "plain"', "aggregate.kind is 'plain' under distributed trust"),
+    ],
+)
+def test_settings_without_effect_are_refused_before_anything_starts(
+    sordino: Run, made: tuple[Path, Path], tmp_path: Path, more: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operate, "start_superlink", None)
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(RECIPE.format(more=more))
+    code, out, err = sordino("federation", "run", recipe, "--folder", made[0])
+    assert code == 2 and sentence in err and out == "" and err.count("\n") == 1
+    assert not (made[0] / "run").exists()
 
 
 def test_who_left_is_told_so(sordino: Run, made: tuple[Path, Path]) -> None:

@@ -23,6 +23,8 @@ SMALL = ("partition.clients=7", "run.rounds=3", "budget.epsilon=20", "aggregate.
         "dp_sgd",
         "geometric mechanism.trust=distributed",
         "component_adaptive mechanism.trust=distributed",
+        "dropout_robust run.rounds=1 opening.feature_mean=0.3",
+        "dp_sgd run.rounds=1 opening.feature_mean=0.3 opening.channel_moment=0.4",
     ),
 )
 def test_seeded_nodes_over_flower_give_the_simulations_model_to_the_bit(mechanism: str, tmp_path: Path) -> None:
@@ -33,7 +35,7 @@ def test_seeded_nodes_over_flower_give_the_simulations_model_to_the_bit(mechanis
     made = village(tmp_path, recipe, data)
     made.randomness = Streams(RunFolder(tmp_path / "simulation").facts()["stream"])
     last = made.deployment().play()
-    assert last.here.round_ == 3
+    assert last.here.round_ == recipe.run.rounds
     assert torch.equal(last.here.weights, outcome.weights)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -155,6 +156,24 @@ def test_a_key_that_two_nodes_use_lets_one_of_them_in(tmp_path: Path) -> None:
     assert any("which is in use already" in line for line in status(here).events)
     assert RunFolder(here.folder.run_dir).metrics()[0]["survivors"] == 7
     assert charged(here.nodes[2]) == 1
+
+
+def dated(of: Village, **changes: object) -> str:
+    """Returns the registry's next version as the operator might have signed it at another time."""
+    old = of.folder.registry
+    return old.model_copy(update={"version": old.version + 1, **changes}).sign(of.folder.operator).to_json()
+
+
+def test_an_expired_registry_and_a_wrong_clock_keep_their_nodes_out_and_the_operator_reads_why(tmp_path: Path) -> None:
+    """A registry that was signed in a machine's future is one whose clock is behind."""
+    here, now = made(tmp_path, "run.rounds=1"), datetime.now(UTC)
+    here.nodes[5].registry_file.write_text(dated(here, valid_until=now - timedelta(minutes=1)))
+    here.nodes[6].registry_file.write_text(dated(here, issued=now + timedelta(hours=1)))
+    here.deployment().play()
+    told = "\n".join(status(here).events)
+    assert "expired on" in told and "set the clock" in told
+    assert RunFolder(here.folder.run_dir).metrics()[0]["survivors"] == 5
+    assert [charged(node) for node in here.nodes] == [1, 1, 1, 1, 1, 0, 0]
 
 
 def test_a_node_that_comes_late_joins_the_next_round(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import time
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -114,7 +115,12 @@ def test_strangers_and_wrong_certificates_are_kept_out(tmp_path: Path) -> None:
 
 @pytest.mark.faults
 def test_a_superlink_is_restarted_a_node_cut_off_and_a_disk_full_and_nothing_is_lost(tmp_path: Path) -> None:
-    with real(tmp_path, count=6, rounds=4) as here:
+    with real(tmp_path, count=8, rounds=4) as here:
+        # a registry that has expired, and one from the future of a machine whose clock is behind
+        now, old = datetime.now(UTC), here.operator.registry
+        for name, dates in (("n6", {"valid_until": now}), ("n7", {"issued": now + timedelta(hours=12)})):
+            other = old.model_copy(update={"version": old.version + 1, **dates}).sign(here.operator.operator)
+            here.members[name].registry_file.write_text(other.to_json())
         # nothing can be written below a file, whoever tries: root, too, as on a disk that is full
         (here.members["n5"].state_dir / "rounds").write_text("")
         here.start(*here.members)
@@ -150,6 +156,8 @@ def test_a_superlink_is_restarted_a_node_cut_off_and_a_disk_full_and_nothing_is_
         # the node that cannot write says so, and neither pays nor is counted
         told = [event for event in status.events if "disk" in event or "cannot be written" in event]
         assert told and here.charged("n5") == 0
+        for name, why in (("n6", "expired on"), ("n7", "set the clock")):
+            assert any(why in event for event in status.events) and here.charged(name) == 0
 
 
 def _each(mark: str, which: signal.Signals) -> None:

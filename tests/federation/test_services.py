@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 import yaml
 from flwr.app import Context, RecordDict
-from typer.testing import CliRunner
+from typer.main import get_command
 
 from sordino._version import __version__
 from sordino.cli.federation import federation
 from sordino.cli.node import node
 from sordino.errors import FederationError
+from sordino.federation.policy import MechanismPolicy
 from sordino.federation.server_app import least_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "federation.md").read_text()
@@ -27,41 +28,78 @@ UNITS = dict(zip(("superlink", "node"), re.findall(r"```ini\n(.*?)```", PAGE, re
 (COMPOSE,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
 
 
-def known(command: list[str]) -> bool:
-    """Whether `sordino …` has the subcommands and options that a command names."""
-    (_, group, name, *rest) = command
-    told = CliRunner().invoke({"federation": federation, "node": node}[group], [name, "--help"], terminal_width=200)
-    return told.exit_code == 0 and all(word in told.output for word in rest if word.startswith("--"))
+def parsed(command: list[str]) -> dict[str, Any]:
+    """Returns what `sordino …` takes a command's words for, as it does before it runs one; else the test fails here."""
+    (program, group, name, *rest) = command
+    assert Path(program).name == "sordino"
+    made = get_command({"federation": federation, "node": node}[group])
+    return dict(made.commands[name].make_context(name, rest).params)  # type: ignore[attr-defined]
+
+
+def scripts() -> list[list[str]]:
+    """Returns the words of every `sordino …` line in the page's shell blocks."""
+    lines = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.S) for line in block.splitlines()]
+    return [shlex.split(line, comments=True) for line in lines if line.startswith("sordino ")]
 
 
 @pytest.mark.parametrize("name", UNITS)
 def test_a_unit_is_one_that_systemd_takes(name: str, tmp_path: Path) -> None:
-    parsed = ConfigParser(strict=False, interpolation=None)
-    parsed.optionxform = str  # type: ignore[assignment,method-assign]
-    parsed.read_string(UNITS[name])
-    command = shlex.split(parsed["Service"]["ExecStart"])
-    assert known(command) and command[-1] == parsed["Service"]["ReadWritePaths"]
+    unit = ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read_string(UNITS[name])
+    command = shlex.split(unit["Service"]["ExecStart"])
+    assert str(parsed(command)["folder"]) == unit["Service"]["ReadWritePaths"]
     if shutil.which("systemd-analyze"):
-        unit = tmp_path / f"sordino-{name}.service"
-        unit.write_text(UNITS[name].replace("/opt/sordino/bin/sordino", sys.executable))
-        told = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
-        assert told.returncode == 0 and unit.name not in told.stderr, told.stderr
+        file = tmp_path / f"sordino-{name}.service"
+        file.write_text(UNITS[name].replace("/opt/sordino/bin/sordino", sys.executable))
+        told = subprocess.run(["systemd-analyze", "verify", str(file)], capture_output=True, text=True)
+        assert told.returncode == 0 and file.name not in told.stderr, told.stderr
 
 
-def test_the_compose_file_names_services_commands_and_folders_that_fit() -> None:
-    services: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE)["services"]
-    assert set(services) == {"superlink", "operator", "node"}
-    allowed = {"image", "init", "restart", "command", "volumes", "ports", "profiles", "network_mode", "pid"}
-    for service in services.values():
-        assert set(service) <= allowed
-        shell, flag, script = shlex.split(service["command"])
-        assert (shell, flag) == ("sh", "-c") and f"sordino[flower]=={__version__}" in script
-        command = shlex.split(script.split("exec ")[1])
-        assert known(command)
-        mounted = [volume.split(":")[1] for volume in service["volumes"]]
-        assert all(word in mounted for word in command if word.startswith("/srv"))
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE)["services"]
+KEYS = {"image", "init", "restart", "command", "volumes", "ports", "profiles", "network_mode", "pid"}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_runs_a_command_that_is_taken_on_folders_that_it_has(name: str) -> None:
+    service = SERVICES[name]
+    assert set(service) <= KEYS
+    shell, flag, script = shlex.split(service["command"])
+    install, run = re.split(r"\s+&&\s+exec\s+", script)
+    assert (shell, flag) == ("sh", "-c")
+    assert shlex.split(install) == ["pip", "install", f"sordino[flower]=={__version__}"]
+    told = parsed(shlex.split(run))
+    mounted = {inside: rest for _, inside, *rest in (volume.split(":") for volume in service["volumes"])}
+    paths = [str(value) for value in told.values() if str(value).startswith("/")]
+    assert sorted(paths) == sorted(mounted)
+    # a folder is written to; a recipe is only read
+    assert mounted.pop(str(told["folder"])) == []
+    assert all(rest == ["ro"] for rest in mounted.values())
+
+
+def test_the_compose_files_services_fit_together_and_fit_the_page() -> None:
+    named = set(re.findall(r"docker compose (?:up -d|run --rm) (\w+)", PAGE))
+    assert named == set(SERVICES) == {"superlink", "operator", "node"}
+    link, operator = SERVICES["superlink"], SERVICES["operator"]
     # the operator gives its commands from the SuperLink's own machine, and looks after its processes
-    assert services["operator"]["network_mode"] == services["operator"]["pid"] == "service:superlink"
+    assert operator["network_mode"] == operator["pid"] == "service:superlink"
+    assert set(link["volumes"]) <= set(operator["volumes"])
+    assert "operator" in operator["profiles"] and operator["restart"] == "no"  # a run ends; it is started by hand
+    # members were told one port, and reach the SuperLink at that
+    (init,) = (parsed(words) for words in scripts() if words[1:3] == ["federation", "init"])
+    assert link["ports"] == [f"{init['port']}:{init['port']}"]
+    served = parsed(shlex.split(shlex.split(link["command"])[2].split("exec ")[1]))
+    assert served["host"] == "0.0.0.0" and served["folder"] == init["folder"]
+    assert "ports" not in SERVICES["node"]  # a node calls, and is never called
+
+
+def test_every_command_of_the_page_is_one_that_is_taken() -> None:
+    told = [parsed(words) for words in scripts()]
+    assert len(told) == 8
+    # the page's run and the Compose file's wait for as many as the default policy asks for
+    composed = shlex.split(shlex.split(SERVICES["operator"]["command"])[2].split("exec ")[1])
+    waits = [one["least"] for one in (*told, parsed(composed)) if "least" in one]
+    assert waits == [MechanismPolicy().smallest_cohort] * 2
 
 
 def test_how_many_members_a_round_waits_for_is_the_operators_to_say() -> None:

@@ -178,6 +178,23 @@ class Counting(Whitened):
         return self.layer(x)
 
 
+class Remembering(Whitened):
+    """Centres by the mean of the first records that it meets, which is kept beside weights and buffers."""
+
+    mean: float | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.mean = float(x.mean()) if self.mean is None else self.mean
+        return self.layer(x - self.mean)
+
+
+def headless(model: nn.Module) -> nn.Module:
+    """Returns the model with a last layer of zeros, as many begin."""
+    for parameter in model.parameters():
+        nn.init.zeros_(parameter)
+    return model
+
+
 class Pair(Whitened):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         return self.layer(x), x
@@ -218,7 +235,11 @@ def test_layers_that_cannot_work_are_named_with_what_to_use(model: nn.Module, se
     ("model", "sentence"),
     [
         (Whitened(), "depends on the others in its batch"),
+        (headless(Whitened()), "depends on the others in its batch"),
         (Noisy(), "another answer each time"),
+        (headless(Noisy()), "another answer each time"),
+        (Remembering(), "records that it saw before"),
+        (headless(Remembering()), "records that it saw before"),
         (Counting(), "buffer 'calls' changes"),
         (Pair(), "returns tuple"),
         (Summing(), r"3 records into an output of shape \(\)"),

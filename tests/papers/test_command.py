@@ -136,7 +136,7 @@ def test_nothing_is_left_out_without_its_estimate() -> None:
     records = record.kept(root / "papers" / "records", EXPERIMENTS)
     for id_, experiment in EXPERIMENTS.items():
         found = records.get(id_)
-        whole = found is not None and found.scale != "quick" and not found.short
+        whole = found is not None and found.whole(experiment)
         assert whole or experiment.takes, f"{id_} is not full, and nobody says what that takes"
         for line in found.lines if found else ():
             reason = line.why.startswith("a run ends before") or experiment.takes

@@ -20,11 +20,14 @@ from sordino.report import static
 from sordino.report.reading import RunView
 
 FIGURES = {
-    "baek": ["table2", *(f"fig{n}" for n in range(1, 6)), "algorithm3", "propositions"],
-    "xue": ["fig2", "fig3", *(f"fig{n}{part}" for n in (4, 5) for part in "abcd"), "lemmas", "theorems"],
-    "adpfl": ["fig4", "fig4-median", "table2", "fig5", "fig6", "definition4"],
-    "cad": [*(f"fig{n}" for n in range(1, 7)), "theorems"],
-    "yuan": ["table2", *(f"fig{n}" for n in range(2, 11)), "table3", "table3-overfitting", "theorems", "theorem3"],
+    "baek": ["table2", *(f"fig{n}" for n in range(1, 6)), "fig4-relative", "algorithm3", "propositions"],
+    "xue": ["fig2", "fig3", *(f"fig{n}{part}" for n in (4, 5) for part in "abcd"), "learning", "lemmas", "theorems"],
+    "adpfl": ["fig4", "fig4-median", "fig4-speed", "table2", "fig5", "fig6", "definition4"],
+    "cad": [*(f"fig{n}" for n in range(1, 7)), "fig3-growth", "theorems"],
+    "yuan": [
+        *("table2", "fig2-laplace", "table3", "table3-overfitting", "curves", "theorems", "theorem3"),
+        *(f"fig{n}" for n in range(2, 11)),
+    ],
 }
 READ = [
     "baek-fig1",

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 from papers.catalogue import EXPERIMENTS
 from papers.experiment_runner import ExperimentRunner, SeedRuns, recipe_of
+from papers.printed_line import statement
+from papers.record import ExperimentRecord
 
+from papers import pages
 from sordino.report.reading import RunView
 
 
@@ -31,3 +34,23 @@ def test_full_runs_have_three_seeds_and_a_dpfl_five(id_: str, seeds: int) -> Non
     full = ExperimentRunner(Path(), quick=False, usual_seeds=EXPERIMENTS[id_].seeds)
     assert full.repeats == seeds
     assert replace(full, quick=True).repeats == 1 and replace(full, seeds=2).repeats == 2
+
+
+def test_a_quick_form_says_how_many_seeds_it_has() -> None:
+    experiment = EXPERIMENTS["baek-fig1"]
+    assert experiment.quick_form() == "one seed, 4 of 100 rounds"
+    assert experiment.quick_form(3) == "3 seeds, 4 of 100 rounds"
+    line = statement("a", "b", "c", holds=False)
+    assert experiment.explained(line, quick=True, seeds=3).why.startswith("quick: 3 seeds")
+
+
+@pytest.mark.parametrize(
+    ("scale", "seeds", "short", "whole"),
+    [("full", 3, (), True), ("full", 1, (), False), ("quick", 3, (), False), ("full", 3, ("CIFAR-10",), False)],
+)
+def test_a_record_with_fewer_seeds_is_not_whole(scale: str, seeds: int, short: tuple[str, ...], whole: bool) -> None:
+    experiment = EXPERIMENTS["baek-fig1"]
+    kept = ExperimentRecord("baek-fig1", scale, seeds, None, "0", (), (), (), short)
+    assert kept.whole(experiment) == whole
+    told = pages.pages({"baek-fig1": kept}, {"baek-fig1": experiment})["README.md"]
+    assert ("What is not full yet" in told) != whole and (seeds > 1 or "seeds: 1 of 3" in told)

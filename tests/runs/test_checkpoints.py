@@ -9,6 +9,7 @@ from tests.runs.test_folder import recipe
 
 import sordino
 from sordino.account.ledger.ledger import Ledger
+from sordino.recipe import Recipe
 from sordino.runs.client_store import ClientStore
 from sordino.runs.folder import RunFolder
 
@@ -75,3 +76,14 @@ def test_another_run_meanwhile_neither_changes_what_is_played_again_nor_is_its_c
             (False, 1),
             (False, 2),
         ]
+
+
+def test_a_first_round_that_diverges_is_written_down_whatever_the_knobs(tmp_path):
+    settings = (
+        "mechanism.name=component_adaptive",
+        "server.learning_rate=1e35",
+        "run.rounds=2",
+        "partition.clients=20",
+    )
+    outcome = sordino.run(Recipe.load(None, settings), out=tmp_path / "r", progress=False)
+    assert outcome.stopped == "diverged" and outcome.rounds == 1

@@ -1,6 +1,9 @@
 """Settings without effect are refused, with the one that has; settings that have one are not."""
 
+import dataclasses
+
 import pytest
+import torch
 
 import sordino
 from sordino.errors import RecipeError, SordinoWarning
@@ -40,6 +43,24 @@ def found(*settings):
         (("data.outside=clip",), "data.outside", "public.ranges"),
         (("aggregate.trim=2",), "aggregate.trim", "aggregate.shards"),
         (("mechanism.name=fed_ldp", "aggregate.rounding=0.5"), "aggregate.rounding", "distributed trust"),
+        (("mechanism.form=plain",), "mechanism.form", "mechanism.mode = 'faithful'"),
+        (("mechanism.mode=faithful", "mechanism.correction=keep"), "mechanism.correction", "mode = 'certified'"),
+        (("mechanism.name=dp_sgd", "mechanism.quantile_rate=0.3"), "mechanism.quantile_rate", "mechanism.quantile"),
+        (("mechanism.name=geometric", "mechanism.shrink=0.5"), "mechanism.shrink", "mechanism.refine"),
+        (("mechanism.name=fedavg", "mechanism.clip_norm=2"), "mechanism.clip_norm", "dp_fedavg"),
+        (("mechanism.name=auto", "mechanism.separation=3"), "mechanism.separation", "mechanism.trust = 'central'"),
+        (("mechanism.name=fed_cad", "mechanism.headroom=2"), "mechanism.headroom", "mechanism.obsolete"),
+        (("mechanism.name=component_adaptive", "mechanism.beta=2"), "mechanism.beta", "mechanism.mode = 'faithful'"),
+        (
+            ("mechanism.name=a_dpfl", "mechanism.schedule=constant", "mechanism.factor=0.5"),
+            "mechanism.factor",
+            "mechanism.schedule = 'plateau' or 'geometric'",
+        ),
+        (
+            ("mechanism.name=a_dpfl", "mechanism.selection=uniform", "mechanism.metric=ordinal"),
+            "mechanism.metric",
+            "mechanism.selection = 'best'",
+        ),
         (("opening.ridge=0.5",), "opening.ridge", "opening.channel_moment"),
         (("dropout.late_round=3",), "dropout.late_round", "dropout.late"),
         (('dropout.stages=["train"]',), "dropout.stages", "dropout.rate"),
@@ -87,3 +108,67 @@ def test_the_step_is_told():
     assert steps_in_words(gradients) == "step: server.learning_rate = 4, on the mean of clipped gradients"
     updates = assemble(Recipe.load(None, [*FEW, "train.learning_rate=0.25"]))
     assert steps_in_words(updates).startswith("steps: train.learning_rate = 0.25 at the clients, server.learning_rate")
+
+
+OTHER = {
+    "adjacency": ("replace",),
+    "bands": (1,),
+    "unit": ("record",),
+    "trust": ("central", "distributed"),
+    "allocation": ("equal", "least_energy"),
+    "form": ("plain",),
+    "metric": ("ordinal",),
+    "selection": ("uniform",),
+    "validation": ("public",),
+    "schedule": ("constant",),
+    "shape": ("box",),
+    "correction": ("keep",),
+    "root_dimension": (False,),
+    "record_limit": (3,),
+    "convergence": (),
+    "refine": (),
+}
+"""Another value than the default, where a number would not do; none where more than the option is needed for it."""
+MODES = {
+    name: ("certified", "faithful") if entry.flaw else ("certified",)
+    for name, entry in MECHANISMS.items()
+    if name != "fedavg"
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "field"),
+    [
+        (name, mode, field)
+        for name, modes in MODES.items()
+        for mode in modes
+        for field in MECHANISMS[name].options.model_fields
+        if field not in ("name", "mode")
+    ],
+)
+def test_every_option_changes_what_is_composed_or_is_told(name, mode, field):
+    told = (*FEW, "run.rounds=12", f"mechanism.name={name}", f"mechanism.mode={mode}")
+    usual = inside(assemble(Recipe.load(None, told)).mechanism)
+    default = MECHANISMS[name].options.model_fields[field].default
+    values = OTHER.get(field, (default + 1 if isinstance(default, int) else 0.4,))
+    assert any(effective([*told, f"mechanism.{field}={str(value).lower()}"], usual) for value in values) or not values
+
+
+def effective(settings, usual):
+    """Whether settings are refused, or change what is composed."""
+    try:
+        changed = assemble(Recipe.load(None, settings))
+    except RecipeError:
+        return True  # by the composition, with its reason
+    return bool(idle(changed, own_model=False, own_data=False)) or inside(changed.mechanism) != usual
+
+
+def inside(part):
+    """Returns all numbers and words of a composition."""
+    if dataclasses.is_dataclass(part):
+        return type(part).__name__, [inside(getattr(part, field.name)) for field in dataclasses.fields(part)]
+    if isinstance(part, (tuple, list)):
+        return [inside(each) for each in part]
+    if isinstance(part, torch.Tensor):
+        return part.tolist()
+    return type(part).__name__ if callable(part) else repr(part)

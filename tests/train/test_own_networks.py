@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from sordino.errors import ModelError
-from sordino.models.losses import cross_entropy
+from sordino.models.losses import cross_entropy, mse
 from sordino.train import engine as engines
 from sordino.train.alike import batch_alike
 from sordino.train.layers.known import layers_of
@@ -217,3 +217,40 @@ def test_what_is_no_chain_is_said(forward, reason):
 def test_the_last_resort_says_that_it_is_slow_and_why():
     found = engines.choose(Forked(), cross_entropy, record=torch.randn(5))
     assert found.engine == "loop" and "slow" in str(found) and "vmap cannot run" in str(found)
+
+
+class Padded(nn.Module):
+    """Attention that looks at no padding: a text that is padding alone has no finite answer."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.attention = nn.Embedding(20, 8), nn.MultiheadAttention(8, 2, batch_first=True)
+        self.last = nn.Linear(8, 4)
+
+    def forward(self, x):
+        seen = self.table(x)
+        return self.last(self.attention(seen, seen, seen, key_padding_mask=x == 0)[0].mean(1))
+
+
+def test_a_record_without_a_finite_answer_takes_no_other_along():
+    torch.manual_seed(3)
+    x, y = torch.randint(1, 20, (2, 30, 5)), torch.randint(0, 4, (2, 30))
+    x[0, 29], x[1] = 0, 0  # one text of the first client is padding alone, and all of the second's are
+    model = Padded()
+    sums, norms = tapped(model, x[:, :1]).clipped_examples(weights(model)[None], x, y, torch.ones(2, 30), BOUND)
+    fewer, _ = tapped(model, x[:, :1]).clipped_examples(
+        weights(model)[None], x[:1, :29], y[:1, :29], torch.ones(1, 29), BOUND
+    )
+    assert norms[0].isnan().nonzero().flatten().tolist() == [29] and norms[1].isnan().all()
+    assert fewer.norm() > 3 * BOUND and torch.allclose(sums[0], fewer[0], atol=1e-6)
+    assert not sums[1].any()
+
+
+def test_a_target_that_overflows_takes_no_record_along():
+    torch.manual_seed(3)
+    model, x, y = nn.Linear(5, 1), torch.randn(1, 20, 5), torch.randn(1, 20, 1)
+    y[0, 19] = 3e38
+    gradients = engines.choose(model, mse, record=x[0, 0]).gradients
+    sums, norms = gradients.clipped_examples(weights(model)[None], x, y, torch.ones(1, 20), BOUND)
+    fewer, _ = gradients.clipped_examples(weights(model)[None], x[:, :19], y[:, :19], torch.ones(1, 19), BOUND)
+    assert not norms[0, 19].isfinite() and fewer.norm() > BOUND and torch.allclose(sums, fewer, atol=1e-6)

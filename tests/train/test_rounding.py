@@ -151,7 +151,20 @@ def test_the_rounding_that_is_set_aside_covers_what_is_proved():
 
 
 def test_padding_follows_from_a_clients_own_batch():
-    assert [padded(n) for n in (1, 5, 8, 9, 10, 11, 16, 17, 32, 33, 600)] == [1, 6, 8, 12, 12, 12, 16, 24, 32, 48, 640]
+    assert [padded(n) for n in (1, 5, 8, 9, 10, 11, 16, 17, 32, 33, 200, 600)] == [
+        1,
+        6,
+        8,
+        12,
+        12,
+        12,
+        16,
+        24,
+        32,
+        48,
+        208,
+        608,
+    ]
     lengths = np.random.default_rng(0).integers(0, 70, 300)
     starts = np.cumsum(lengths) - lengths
     seen = {}

@@ -48,6 +48,9 @@ def test_what_is_published_tells_neither_other_trials_nor_their_number(tmp_path:
     chosen = Recipe.load(tmp_path / "t" / "public" / "chosen.toml")
     assert f"mechanism.clip_norm={chosen.mechanism.clip_norm:g}" == found.best.settings[0]
     assert chosen.mechanism.noise_multiplier == found.recipe.mechanism.noise_multiplier
+    # whoever has the seed knows how many trials there were, and can repeat their noise
+    assert "seed = 3" not in (tmp_path / "t" / "public" / "chosen.toml").read_text()
+    assert Recipe.load(tmp_path / "t" / "private" / "chosen.toml") == found.recipe
 
 
 def test_where_the_server_sees_all_trials_all_are_charged(tmp_path: Path) -> None:
@@ -73,6 +76,7 @@ def test_earlier_runs_on_the_ledger_count(tmp_path: Path) -> None:
     ("settings", "grid", "sentence"),
     [
         (("mechanism.name=a_dpfl",), GRID, "on stand-in data"),
+        (("mechanism.name=dp_fedavg", "opening.feature_mean=0.3"), GRID, "opens with a release"),
         (("mechanism.name=dp_fedavg", "data.public_fraction=0", "public.test=false"), GRID, "judged on public records"),
         (
             ("mechanism.name=dp_sgd",),

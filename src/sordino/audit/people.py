@@ -11,7 +11,8 @@ from torch import Tensor
 from sordino.data.federation import Federation
 from sordino.data.partition import Partition, PartitionTable
 from sordino.data.public import PublicCounts
-from sordino.recipe import PublicSection, Recipe
+from sordino.recipe import Recipe
+from sordino.sections import PublicSection
 from sordino.types import BoolArray, IntArray
 
 

@@ -17,8 +17,9 @@ from sordino.audit.scene import Scene, of_recipe
 from sordino.audit.whitebox import audit, guarantees
 from sordino.errors import SordinoError
 from sordino.files import PUBLIC, replace_file
-from sordino.recipe import BudgetSection, Recipe
+from sordino.recipe import Recipe
 from sordino.runs.folder import RunFolder
+from sordino.sections import BudgetSection
 
 _WORK = 8_000_000
 """Messages that are made at most: rounds × trials × clients."""

@@ -55,7 +55,7 @@ def run(
         raise RecipeError("--resume needs --out: name the folder of the run to go on with")
     if resume and recipe is None and not settings and out is not None and RunFolder(out).begun:
         recipe = RunFolder(out).recipe_file
-    chosen = Recipe.begin(settings=settings) if recipe is None else Recipe.load(recipe, settings)
+    chosen = Recipe.load(recipe, settings)
     folder = out or fresh_folder(chosen)
     again = going_on(f"`sordino run --out {folder} --resume`", once=RunFolder(folder).private / "run.json")
     with again, _warnings_in_words(), RoundProgress(chosen, quiet=as_json) as progress:

@@ -94,7 +94,7 @@ def _charged(recipe: Recipe, grid: SettingsGrid, trials: int, out: Path, quiet: 
     ]
     return {
         "chosen": list(found.best.settings),
-        "recipe": str(out / "public" / "chosen.toml"),
+        "recipe": str(out / "private" / "chosen.toml"),
         "cost": f"{'; '.join(promises)}, for the search and the model together (public/certificate.json)",
         "table": table(found.attempts),
         "certificate": json.loads(found.certificate.to_json()),

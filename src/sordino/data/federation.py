@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -109,6 +110,11 @@ class Federation:
             raise DataError(f"{self.name}: there are no training records; check the file and public_fraction.")
         for part, x, y in self._splits():
             _check_split(f"{self.name} ({part})", x, y, self.classes)
+            if len(x) and (x.shape[1:] != self.train_x.shape[1:] or y.shape[1:] != self.train_y.shape[1:]):
+                found, usual = _shapes(x, y), _shapes(self.train_x, self.train_y)
+                raise DataError(
+                    f"{self.name}: {part} records have the shapes {found}, others {usual}: give them alike."
+                )
 
     def _splits(self) -> list[tuple[str, Tensor, Tensor]]:
         splits = [("train", self.train_x, self.train_y), ("test", self.test_x, self.test_y)]
@@ -229,8 +235,12 @@ class Federation:
             raise DataError(f"{name}: {len(train_x)} inputs but {len(train_y)} labels; give one label for each input.")
         count = int(clients) if isinstance(clients, (int, np.integer)) else None
         owners = None if clients is None or count is not None else np.asarray(clients)
+        if owners is not None and (owners.ndim != 1 or (owners.dtype == object and None in owners.tolist())):
+            raise DataError(f"{name}: clients must be a whole number, or name one owner for each record.")
         if owners is not None and len(owners) != len(train_x):
             raise DataError(f"{name}: {len(owners)} owners for {len(train_x)} records; give one owner for each record.")
+        if isinstance(test, str) or (isinstance(test, tuple) and len(test) != 2):
+            raise DataError(f"{name}: test is {test!r}: give a share, a pair (x, y), or None.")
         if isinstance(test, tuple):
             test_x, test_y = inputs(test[0]), labels(test[1])
         else:
@@ -277,11 +287,17 @@ class Federation:
         return from_dataloaders(loaders, test, **options)
 
 
+def _shapes(x: Tensor, y: Tensor) -> str:
+    return f"{tuple(x.shape[1:])} and {tuple(y.shape[1:])}"
+
+
 def _check_split(name: str, x: Tensor, y: Tensor, classes: int) -> None:
     if len(x) != len(y):
         raise DataError(f"{name}: {len(x)} inputs but {len(y)} labels; give one label for each input.")
     require_finite(name, x)
     require_finite(f"{name}, target", y)
+    if classes and y.dim() != 1:
+        raise DataError(f"{name}: a record has {math.prod(y.shape[1:])} labels; give one class for each record.")
     if classes and y.is_floating_point():
         raise DataError(
             f"{name}: {classes} classes but labels that are not whole numbers; set classes=0 for regression."

@@ -93,8 +93,8 @@ def require(told: PublicCounts, federation: Federation) -> None:
         lines = ", ".join(f"{name} = {getattr(suggested, name)}" for name in missing)
         raise DataError(
             f"{federation.name}: {' and '.join(missing)} must be declared, since everybody who sees the result can "
-            f"infer them: add [public] {lines} to the recipe if you may publish these numbers; they are taken as "
-            "public and not charged."
+            f"infer them: add [public] {lines} to the recipe (or --set public.{missing[0]}=… and so on) if you may "
+            "publish these numbers; they are taken as public and not charged."
         )
     sizes = federation.sizes()
     _amount(federation, "population", told.people, federation.population, "clients", most=told.people)

@@ -33,15 +33,26 @@ def inputs(x: Tensor | ArrayLike) -> Tensor:
     Whole numbers of 16 bits or more stay whole (int64), for models that look them up; a model without embeddings is
     given them as float32 all the same (`models.suited`).
     """
-    tensor = (x if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))).cpu()
+    tensor = x.cpu() if isinstance(x, Tensor) else _numbers(x)
+    if not tensor.dim() or tensor.is_complex():
+        raise DataError("inputs must be real numbers, one row a record: give an array of at least one dimension.")
     if tensor.dtype == torch.uint8:
         return tensor.to(torch.float32) / 255
     return tensor.to(torch.int64 if tensor.dtype in (torch.int16, torch.int32, torch.int64) else torch.float32)
 
 
+def _numbers(x: ArrayLike) -> Tensor:
+    try:
+        return torch.as_tensor(np.asarray(x))
+    except (TypeError, ValueError):
+        raise DataError(
+            "inputs must be numbers, as many for each record: encode names, and fill gaps, first."
+        ) from None
+
+
 def labels(y: Tensor | ArrayLike) -> Tensor:
     """Returns integer labels as int64 and regression targets as float32."""
-    if not isinstance(y, Tensor) and np.asarray(y).dtype.kind not in "iufb":
+    if not isinstance(y, Tensor) and (np.asarray(y).dtype.kind not in "iufb" or not np.ndim(y)):
         raise DataError("labels must be numbers: give each class a number 0, 1, … first.")
     tensor = (y if isinstance(y, Tensor) else torch.as_tensor(np.asarray(y))).cpu()
     return tensor.to(torch.float32 if tensor.is_floating_point() else torch.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -41,7 +42,12 @@ def ranges_of(told: Any, names: Sequence[str], width: int) -> dict[str, Range]:
         return {}
     if isinstance(told, Mapping):
         return {_number(str(name), names): _pair(pair) for name, pair in told.items()}
-    pairs = np.asarray(told, dtype=float)
+    try:
+        pairs = np.asarray(told, dtype=float)
+    except (TypeError, ValueError):
+        raise Undeclared(
+            f"feature_ranges is {told!r}: give (lowest, highest), one pair a feature, or 'unscaled'"
+        ) from None
     if pairs.shape == (2,):
         return {EVERY: _pair(pairs)}
     if pairs.shape != (width, 2):
@@ -74,7 +80,11 @@ def count_of(name: str, told: Any, found: int) -> int:
             f"{name} is missing: declare how many are expected (these data suggest {found}), or 'observed' if the "
             "number may be published"
         )
-    return found if told == OBSERVED else int(told)
+    if isinstance(told, str) and told == OBSERVED:
+        return found
+    if not isinstance(told, Integral):
+        raise Undeclared(f"{name} is {told!r}: give a whole number, or 'observed'")
+    return int(told)
 
 
 def classes_of(told: Any, y: NDArray[Any]) -> NDArray[Any]:
@@ -101,7 +111,10 @@ def _number(name: str, names: Sequence[str]) -> str:
 
 
 def _pair(told: Any) -> Range:
-    low, high = (float(end) for end in told)
+    try:
+        low, high = (float(end) for end in told)
+    except (TypeError, ValueError):
+        raise Undeclared(f"a range is {told!r}: give a lower end and a higher one") from None
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise Undeclared(f"a range is ({low:g}, {high:g}): give a lower end and a higher one")
     return low, high

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
+from numbers import Integral
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 import torch
@@ -112,7 +114,7 @@ class PrivateEstimator(BaseEstimator):
         own = self.model if isinstance(self.model, nn.Module) else None
         with tempfile.TemporaryDirectory() as folder:
             outcome = run(
-                Recipe.load().but(**self._sections(), public=federation.declared),
+                Recipe.begin(self._sections() | {"public": federation.declared}),
                 model=own,
                 federation=federation,
                 out=Path(folder) / "run",
@@ -127,9 +129,9 @@ class PrivateEstimator(BaseEstimator):
     def _federation(self, X: NDArray[Any], y: Tensor, classes: int, groups: Any) -> Federation:
         if groups is None and self.unit == "client":
             raise Undeclared("groups is missing: unit is 'client', so say in fit(X, y, groups=…) whose each row is")
-        if groups is not None:
-            check_consistent_length(X, groups)
-        owners = np.zeros(len(X), np.int64) if groups is None else np.asarray(groups)
+        if self.outside not in get_args(Outside):
+            raise Undeclared(f"outside is {self.outside!r}: choose one of {', '.join(get_args(Outside))}")
+        owners = np.zeros(len(X), np.int64) if groups is None else _owners(X, groups)
         self._ranges = ranges_of(self.feature_ranges, list(getattr(self, "feature_names_in_", ())), X.shape[1])
         people = 1 if groups is None else count_of("population", self.population, len(np.unique(owners)))
         told = PublicCounts(people, count_of("records", self.records, len(X)), classes, test=True)
@@ -142,19 +144,25 @@ class PrivateEstimator(BaseEstimator):
                 f"no mechanism has unit {self.unit!r} under {self.trust!r} trust: choose record or client with central "
                 "or distributed trust, or client with local trust"
             )
+        if self.options is not None and not isinstance(self.options, Mapping):
+            raise RecipeError(f"options is {self.options!r}: give the mechanism's settings by name, or None")
         mechanism = {"name": name, **(self.options or {})}
         if name == "dp_sgd":
             mechanism.setdefault("trust", self.trust)
         chosen = self.random_state
-        drawn = chosen.randint(2**31) if isinstance(chosen, np.random.RandomState) else chosen
+        drawn: Any = chosen.randint(2**31) if isinstance(chosen, np.random.RandomState) else chosen
+        if drawn is not None and not isinstance(drawn, Integral):
+            raise RecipeError(f"random_state is {drawn!r}: give a whole number, a RandomState, or None")
         seed = {"entropy": True} if drawn is None else {"seed": int(drawn), "entropy": False}
-        model = {} if isinstance(self.model, nn.Module) else {"name": self.model, "hidden": tuple(self.hidden)}
+        widths: Any = self.hidden
+        hidden = (int(widths),) if isinstance(widths, Integral) else tuple(widths)
+        model = {} if isinstance(self.model, nn.Module) else {"name": self.model, "hidden": hidden}
         return {
             "mechanism": mechanism,
             "budget": {"epsilon": "none" if self.epsilon is None else self.epsilon, "delta": self.delta},
             "run": {"rounds": self.rounds, "evaluate_every": self.rounds, **seed},
             "model": model,
-            "server": {"learning_rate": self.learning_rate},
+            "server": {} if self.learning_rate is None else {"learning_rate": self.learning_rate},
             "ledger": {"path": self.ledger, "federation": self.federation},
         }
 
@@ -169,3 +177,16 @@ class PrivateEstimator(BaseEstimator):
         with torch.no_grad():
             out: Tensor = self.model_(self._scaled(X, "clip"))
         return np.asarray(out.double().numpy())
+
+
+def _owners(X: NDArray[Any], groups: Any) -> NDArray[Any]:
+    """Returns whose each row is.
+
+    Raises:
+        Undeclared: a row is nobody's, or somebody's twice.
+    """
+    check_consistent_length(X, groups)
+    owners = np.asarray(groups)
+    if owners.ndim != 1 or (owners.dtype == object and any(owner is None for owner in owners)):
+        raise Undeclared("groups must name one owner for each row: give a list of names or numbers without gaps")
+    return owners

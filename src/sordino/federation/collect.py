@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from sordino.errors import ProtocolError
 from sordino.federation.memory import bare
 from sordino.federation.messages import Parcel, Stage
 from sordino.federation.network import Answers, NodeNetwork
-from sordino.federation.plan import PartSum, secure, sums_of
+from sordino.federation.plan import PartSum, occasion, secure, sums_of
 from sordino.messages import from_bytes, to_bytes
 from sordino.runs.context import RunContext
 from sordino.server.side import Asked
@@ -42,8 +42,10 @@ class NothingLeft(ProtocolError):
     """A round was aborted before any node was asked for its message: it costs nothing."""
 
 
-def collect(network: NodeNetwork, context: RunContext, asked: Asked, attempt: int) -> Collected:
-    """Announces a round to its cohort and returns the sum of what comes back.
+def collect(
+    network: NodeNetwork, context: RunContext, asked: Asked, attempt: int, about: Mapping[str, bytes] | None = None
+) -> Collected:
+    """Announces a round to its cohort and returns the sum of what comes back; every request says what it is `about`.
 
     Raises:
         NothingLeft: too few are left before anybody sent its message.
@@ -54,17 +56,19 @@ def collect(network: NodeNetwork, context: RunContext, asked: Asked, attempt: in
         partial = context.mechanism.aggregator.start(terms, context.mechanism.bounder.sensitivity(terms.knobs))
         return Collected(context.mechanism.aggregator.finish(partial, Vanished()), terms.cohort)
     if context.mechanism.trust == "distributed":
-        return _secure(network, context, asked, attempt)
-    return _plain(network, context, asked, attempt)
+        return _secure(network, context, asked, attempt, about or {})
+    return _plain(network, context, asked, attempt, about or {})
 
 
-def _plain(network: NodeNetwork, context: RunContext, asked: Asked, attempt: int) -> Collected:
+def _plain(
+    network: NodeNetwork, context: RunContext, asked: Asked, attempt: int, about: Mapping[str, bytes]
+) -> Collected:
     """Collects messages that the server may see one by one: central and local trust."""
     terms, mechanism = asked.terms, context.mechanism
     # under central trust whoever has nothing to say sends nothing
     speakers = terms.cohort if mechanism.trust != "central" else np.setdiff1d(terms.cohort, asked.mute)
-    announced = to_bytes(terms)
-    requests = {member: _request(asked, member, {"terms": announced}) for member in speakers.tolist()}
+    announced = {"terms": to_bytes(terms), **about}
+    requests = {member: _request(asked, member, announced) for member in speakers.tolist()}
     answers = network.ask("contribute", terms.round_, attempt, requests)
     senders = np.setdiff1d(speakers, np.array(list(answers.refused), np.int64))
     partial = mechanism.aggregator.start(terms, mechanism.bounder.sensitivity(terms.knobs))
@@ -93,12 +97,15 @@ def _checked(message: Shielded, member: int, asked: Asked) -> Shielded:
     return message
 
 
-def _secure(network: NodeNetwork, context: RunContext, asked: Asked, attempt: int) -> Collected:
+def _secure(
+    network: NodeNetwork, context: RunContext, asked: Asked, attempt: int, about: Mapping[str, bytes]
+) -> Collected:
     """Plays the secure sums of a round (one, or one a shard) stage by stage, side by side."""
-    sums = [_OneSum(network, context, asked, one) for one in sums_of(context, network.plan, asked.terms, attempt)]
+    plan = replace(network.plan, run=occasion(network.plan.run, about))
+    sums = [_OneSum(network, context, asked, one) for one in sums_of(context, plan, asked.terms, attempt)]
     for stage in _SUM_STAGES:
         going = [one for one in sums if one.failed is None]
-        requests = {member: parts for one in going for member, parts in one.requests(stage).items()}
+        requests = {member: {**parts, **about} for one in going for member, parts in one.requests(stage).items()}
         if requests:
             answers = network.ask(stage, asked.terms.round_, attempt, requests)
             for one in going:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Iterator
@@ -12,22 +11,20 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from flwr.serverapp import Grid
-from safetensors.torch import load
 
-from sordino.errors import BudgetExceeded, FederationError, ProtocolError, RecipeError, SordinoError
-from sordino.events import Charge
+from sordino.errors import BudgetExceeded, ProtocolError, RecipeError, SordinoError
 from sordino.federation.collect import NothingLeft, collect
 from sordino.federation.folder import FederationFolder
 from sordino.federation.identities import deployed
+from sordino.federation.journal import Journal
 from sordino.federation.network import Deadlines, NodeNetwork
+from sordino.federation.openings import Openings
 from sordino.federation.plan import plan_of, require_deployable
 from sordino.federation.registry import MemberRegistry
 from sordino.federation.remote import Labelled, remote
 from sordino.federation.telling import Telling
-from sordino.files import PRIVATE, replace_file
-from sordino.messages import to_bytes
+from sordino.opening.feature_map import FeatureMap, shown
 from sordino.random.streams import Entropy, Randomness
 from sordino.recipe import Recipe
 from sordino.runs.books import charging_for, refuse_if_spent
@@ -40,7 +37,7 @@ from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
 from sordino.server.charging import Charging
 from sordino.server.side import Position, ServerSide
-from sordino.terms import Terms
+from sordino.terms import Knobs
 
 
 @dataclass(eq=False)
@@ -150,7 +147,9 @@ class Deployment:
     def _rounds(self, network: NodeNetwork, server: ServerSide) -> Checkpoint | None:
         """Plays rounds from the last checkpoint on; None when the members have changed."""
         folder, store = self.run_folder, ClientStore()
-        last = folder.load(store) or Checkpoint(self._opened(network, server))
+        openings = Openings(network, self.context, server, self._journal, self._least)
+        last = folder.load(store) or Checkpoint(openings.played())
+        self.__dict__["context"] = seen(self.context, last.here.knobs)
         folder.rewind(last.here.round_)
         while last.stopped is None:
             if self.federation.registry.version != network.registry.version:
@@ -177,11 +176,11 @@ class Deployment:
         return last
 
     def _played(self, network: NodeNetwork, server: ServerSide, here: Position) -> tuple[Position, dict[str, Any]]:
-        if self._announced("round") >= here.round_ + 1:
+        if self._journal.announced("round") >= here.round_ + 1:
             raise ProtocolError("the server stopped in the middle of this round: what was reserved stays spent")
         present = network.gathered(self._least)
         asked = server.ask(here, present)
-        self._announce("round", here.round_ + 1)
+        self._journal.announce("round", here.round_ + 1)
         reservation = server.reserve(asked)
         try:
             collected = collect(network, self.context, asked, attempt=0)
@@ -202,50 +201,25 @@ class Deployment:
         }
         return after, played
 
-    def _opened(self, network: NodeNetwork, server: ServerSide) -> Position:
-        """Returns where the run begins: the first knobs, after the opening release if the mechanism makes one."""
-        opening, context = server.mechanism.opening, self.context
-        knobs = server.mechanism.adapter.start()
-        if opening is not None:
-            present, attempt = network.gathered(self._least), self._announced("opening")
-            self._announce("opening", attempt + 1)
-            charges = tuple(Charge(guarantee, event) for guarantee, event in opening.price())
-            everyone = np.flatnonzero(present)
-            eligible = server.charging.eligible(0, charges, present)
-            reservation = server.charging.reserve(0, everyone, charges, eligible)
-            terms = Terms(0, context.weights, knobs, everyone)
-            announced = {"terms": to_bytes(terms)}
-            requests = dict.fromkeys(everyone.tolist(), announced)
-            answers = network.ask("tell", 0, attempt, requests)
-            told = {member: load(answer.part("told"))["told"] for member, answer in answers.replies.items()}
-            if not told:
-                raise FederationError("no node made the opening release: see why above, then resume the run")
-            width = next(iter(told.values())).shape[1]
-            # members that told nothing count as nothing: the mechanism takes them for average
-            rows = [told.get(n, torch.zeros(1, width, dtype=torch.float64)) for n in range(len(present))]
-            knobs = knobs.plus(opening.conclude(torch.cat(rows)))
-            senders = np.setdiff1d(everyone, np.array(list(answers.refused), np.int64))
-            server.charging.settle(reservation, senders, charges, None)
-        return Position(0, context.weights, knobs, {}, {})
-
     @property
     def _least(self) -> int:
         members = len(self.federation.registry.active)
         return self.least if self.least is not None else max(self.recipe.budget.minimum_clients, members // 2 + 1)
 
-    def _announced(self, what: str) -> int:
-        """Returns the last round that was announced, or how often the opening was; 0 for none."""
-        path = self.run_folder.private / f"announced-{what}.json"
-        return int(json.loads(path.read_text())) if path.exists() else 0
-
-    def _announce(self, what: str, number: int) -> None:
-        """Writes down, durably, that something is about to be announced."""
-        replace_file(self.run_folder.private / f"announced-{what}.json", json.dumps(number).encode(), PRIVATE)
+    @property
+    def _journal(self) -> Journal:
+        return Journal(self.run_folder.private)
 
     def _finish(self, charging: Charging, last: Checkpoint, registry: MemberRegistry) -> None:
         folder, context = self.run_folder, self.context
         certificate = charging.certificate(last.stopped)
         words = tuple(deployed(context, self.federation, registry, self.app_hash))
         document = charging.document(certificate, replace(statement_of(context), deployment=words), last.stopped)
-        folder.save_model(context.state(context.step.published(last.here.weights, last.here.state)))
+        weights = context.step.published(last.here.weights, last.here.state)
+        folder.save_model(context.state(weights), FeatureMap.of(last.here.knobs))
         folder.save_certificate(certificate, document)
+
+
+def seen(context: RunContext, knobs: Knobs) -> RunContext:
+    """Returns the run with the operator's test and public records as the openings show records."""
+    return replace(context, federation=shown(FeatureMap.of(knobs), context.federation))

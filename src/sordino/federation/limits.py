@@ -12,10 +12,11 @@ from sordino.errors import NodeRefused
 from sordino.events import Charge, Unbounded
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.plan import RunPlan, composed
+from sordino.opening.feature_map import MEAN, TURN
 from sordino.runs.context import RunContext
 from sordino.server.charging import filters_for
 from sordino.stages import Prices
-from sordino.terms import Terms
+from sordino.terms import Knobs, Terms
 
 
 def check_plan(folder: NodeFolder, plan: RunPlan) -> RunContext:
@@ -43,17 +44,20 @@ def check_plan(folder: NodeFolder, plan: RunPlan) -> RunContext:
     return context
 
 
-def check_terms(folder: NodeFolder, context: RunContext, terms: Terms) -> None:
+def check_terms(folder: NodeFolder, context: RunContext, terms: Terms, of: str | None = None) -> None:
     """Refuses a round whose terms are outside the policy, or that asks members whom this node does not know.
+
+    `of` names the mechanism that a sum before the first round belongs to: whoever allows that allows the sum, within
+    the same limits.
 
     Raises:
         NodeRefused: a sentence that names the setting of the policy, or the stranger.
     """
     knobs, mechanism = terms.knobs, context.mechanism
-    folder.policy.check_mechanism(
-        mechanism.name, mechanism.trust, knobs.clip_norm, knobs.noise_multiplier, len(terms.cohort)
-    )
+    name = mechanism.name if of is None else of
+    folder.policy.check_mechanism(name, mechanism.trust, knobs.clip_norm, knobs.noise_multiplier, len(terms.cohort))
     _check_schedule(context, terms)
+    _check_map(context, knobs)
     if any(torch.isnan(knob.double()).any() for knob in knobs.tensors().values()):
         raise NodeRefused("the round's knobs are not all numbers: this node takes no part")
     if not torch.isfinite(terms.weights).all():
@@ -78,7 +82,7 @@ def _check_schedule(context: RunContext, terms: Terms) -> None:
         raise NodeRefused(
             f"the plan has {rounds} rounds and round {terms.round_} was announced: this node has finished"
         )
-    if mechanism.adaptive or terms.round_ < 1:
+    if mechanism.adaptive or (mechanism.opening is not None and terms.round_ < 1):
         return
     planned = mechanism.adapter.planned(terms.round_).noise_multiplier
     if not terms.knobs.noise_multiplier >= planned * (1 - 1e-9):
@@ -86,6 +90,18 @@ def _check_schedule(context: RunContext, terms: Terms) -> None:
             f"round {terms.round_} has a noise multiplier of {terms.knobs.noise_multiplier:g} and the plan fixes "
             f"{planned:g}: this node takes part with what was planned"
         )
+
+
+def _check_map(context: RunContext, knobs: Knobs) -> None:
+    """Refuses a map of records that does not fit them; whatever fits acts on each record alone, and is harmless."""
+    shape = context.federation.input_shape
+    fitting = {MEAN: tuple(shape), TURN: (shape[0], shape[0])}
+    for name, wanted in fitting.items():
+        if name in knobs and tuple(knobs[name].shape) != wanted:
+            raise NodeRefused(
+                f"the round's {name} has the shape {list(knobs[name].shape)} and records want {list(wanted)}: this "
+                "node takes no part"
+            )
 
 
 def check_data(context: RunContext, data: ClientData) -> None:

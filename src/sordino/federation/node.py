@@ -27,7 +27,7 @@ from sordino.federation.limits import check_budget, check_data, check_plan, chec
 from sordino.federation.memory import NodeMemory
 from sordino.federation.messages import Parcel, Stage
 from sordino.federation.node_folder import NodeFolder
-from sordino.federation.plan import RunPlan, sum_terms_of
+from sordino.federation.plan import PREPARATION, RunPlan, occasion, preparing, run_of, sum_terms_of
 from sordino.messages import from_bytes, to_bytes
 from sordino.random.streams import Entropy, Randomness
 from sordino.runs.context import RunContext
@@ -74,7 +74,8 @@ class Node:
             "unmask": self._unmask,
         }
         with self._memory.alone():
-            return request.answer(stages[request.stage](request)).sealed(self.folder.identity)
+            asked = replace(request, run=occasion(request.run, request.parts))
+            return request.answer(stages[request.stage](asked)).sealed(self.folder.identity)
 
     @cached_property
     def _memory(self) -> NodeMemory:
@@ -171,7 +172,7 @@ class Node:
 
             def reveal(certain: int) -> IntArray:
                 survivors = np.array(client.terms.clients[:certain])  # who they are does not matter: how many does
-                row, removed[0] = _removable(self._side(context), terms, kept, survivors, self.randomness)
+                row, removed[0] = _removable(self._side(context), terms, kept, survivors, context.randomness)
                 return row
 
             answer = client.unmask(request.part("sum"), reveal)
@@ -180,15 +181,19 @@ class Node:
 
     def _planned(self, request: Parcel) -> tuple[RunContext, RunPlan]:
         plan = RunPlan.parse(request.part("plan"))
-        if plan.run != request.run:
+        if run_of(request.run, request.parts) != plan.run:
             raise ProtocolError(f"a request of run {request.run} came with the plan of {plan.run}: it is ignored")
-        return check_plan(self.folder, plan), plan
+        context = replace(check_plan(self.folder, plan), randomness=self.randomness)
+        if PREPARATION in request.parts:
+            context = preparing(context, request.parts[PREPARATION].decode(errors="replace"))
+        return context, replace(plan, run=request.run)
 
     def _terms(self, request: Parcel, context: RunContext) -> Terms:
         terms = from_bytes(Terms, request.part("terms"))
-        if terms.round_ != request.round_ or terms.round_ < 1:
+        if terms.round_ != request.round_ or (terms.round_ < 1) != (PREPARATION in request.parts):
             raise ProtocolError(f"a request of round {request.round_} came with the terms of round {terms.round_}")
-        check_terms(self.folder, context, terms)
+        of = context.recipe.mechanism.name if PREPARATION in request.parts else None
+        check_terms(self.folder, context, terms, of)
         return terms
 
     def _quote(self, request: Parcel, ledger: Ledger, context: RunContext, terms: Terms) -> tuple[Charge, ...]:
@@ -218,7 +223,7 @@ class Node:
         return self._side(context).contribute(turn, data, self._memory.state(request.run), Stopwatch(), mute)
 
     def _side(self, context: RunContext) -> ClientSide:
-        return ClientSide(context.mechanism, context.trainer, self.randomness)
+        return ClientSide(context.mechanism, context.trainer, context.randomness, context.layout.width)
 
     def _resumed(self, request: Parcel) -> SumClient:
         agreed = self._memory.sum_terms(request)
@@ -234,8 +239,9 @@ class Node:
 def _pay(ledger: Ledger, request: Parcel, charges: tuple[Charge, ...]) -> None:
     """Writes the cost of an answer into the node's own ledger, durably, before the answer leaves."""
     if charges:
-        occasion = f"{request.run}/{request.round_}/{request.attempt}"
-        ledger.reserve(request.run, request.round_, np.array([0]), charges, fingerprint=occasion)
+        fingerprint = f"{request.run}/{request.round_}/{request.attempt}"
+        run = run_of(request.run, request.parts)
+        ledger.reserve(run, request.round_, np.array([0]), charges, fingerprint=fingerprint)
 
 
 def _removable(

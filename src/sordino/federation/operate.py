@@ -16,6 +16,7 @@ from pathlib import Path
 from sordino.errors import FederationError
 from sordino.federation.control import Control, control
 from sordino.federation.folder import FederationFolder
+from sordino.federation.idle import refuse_idle
 from sordino.federation.processes import Started, answers, start_superlink
 from sordino.federation.settings import require_flower
 from sordino.federation.status import FederationStatus
@@ -45,9 +46,11 @@ class Operation:
         """Starts or resumes the run, and returns its last status.
 
         Raises:
+            RecipeError: a setting of the recipe has no effect across machines; nothing was started.
             FederationError: the run stopped with a reason that somebody has to see to.
         """
         require_flower()
+        refuse_idle(self.folder)
         self.folder.status_file.unlink(missing_ok=True)
         with ExitStack() as ending:
             link: Started | None = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,8 +18,10 @@ from sordino.aggregate.secure.terms import SumMechanism, SumTerms
 from sordino.aggregate.secure_sum import SecureSum
 from sordino.errors import ProtocolError, RecipeError
 from sordino.federation.remote import remote
+from sordino.layout import Layout
 from sordino.recipe import Recipe
 from sordino.runs.context import RunContext
+from sordino.runs.preparing import apart
 from sordino.runs.setup import assemble
 from sordino.server.view import reveals
 from sordino.terms import Terms
@@ -31,6 +34,10 @@ _OWN: dict[str, tuple[str, ...]] = {
     "partition": (),
 }
 """What of a recipe is the operator's own business, and is not sent. No names: the whole section."""
+
+
+PREPARATION = "preparation"
+"""The part of a request that names which sum before the first round it belongs to."""
 
 
 @dataclass(frozen=True)
@@ -117,12 +124,40 @@ def require_deployable(context: RunContext) -> RunContext:
         raise RecipeError(
             "aggregate.kind is 'plain' under distributed trust: across machines sums are secure, so leave it out"
         )
-    if mechanism.preparation:
-        raise RecipeError(
-            "opening.feature_mean and opening.channel_moment are charged sums before the first round, which are not "
-            "played across machines: set them to 0"
-        )
     return context
+
+
+def preparing(context: RunContext, name: str) -> RunContext:
+    """Returns a run as one of its charged sums before the first round plays it: a mechanism, a width and streams.
+
+    Raises:
+        ProtocolError: the plan has no such sum.
+    """
+    for one in context.mechanism.preparation:
+        if one.mechanism.name == name:
+            width = one.statistic.width
+            return replace(
+                context,
+                mechanism=one.mechanism,
+                layout=Layout((name,), ((width,),)),
+                weights=torch.zeros(width, dtype=torch.float64),
+                randomness=apart(context.randomness, name),
+            )
+    raise ProtocolError(f"the plan has no sum {name!r} before its first round: this node takes no part in one")
+
+
+def occasion(run: str, parts: Mapping[str, bytes]) -> str:
+    """Returns under which name a request is answered once: the run's, or that of a sum before its first round."""
+    return f"{run}{_ending(parts)}"
+
+
+def run_of(occasion: str, parts: Mapping[str, bytes]) -> str:
+    """Inverts `occasion`: the run that a request belongs to."""
+    return occasion.removesuffix(_ending(parts))
+
+
+def _ending(parts: Mapping[str, bytes]) -> str:
+    return f"/{parts[PREPARATION].decode(errors='replace')}" if PREPARATION in parts else ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,7 +47,7 @@ from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.decay import Decay, side_noise
 from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.local_dp_sgd import batches
-from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options, Variant
+from sordino.mechanisms.spec import CERTIFIED, AuditCase, MechanismSpec, Options, Variant
 from sordino.opening.histograms import LabelHistograms
 from sordino.opening.wasserstein import Metric
 from sordino.perturb.steps import RIGHT, Count, StepNoise
@@ -95,6 +95,23 @@ class ADpfl(Options):
     count_noise: float | None = Field(
         None, gt=0, description="noise on a count of right answers (default: a tenth of the budget's μ² over all looks)"
     )
+
+    def idle(self) -> dict[str, str]:
+        if self.mode == "faithful":
+            return dict.fromkeys(("schedule", "histogram_noise", "count_noise"), CERTIFIED)
+        found: dict[str, str] = {}
+        if not _ranks(self):
+            why = "where mechanism.selection is 'uniform': set mechanism.selection = 'best' or 'weighted'"
+            found |= dict.fromkeys(("metric", "histogram_noise"), why)
+        if self.schedule != "plateau":
+            why = f"where mechanism.schedule is '{self.schedule}': set mechanism.schedule = 'plateau'"
+            found |= dict.fromkeys(("validation", "threshold", "adjust_every", "count_noise"), why)
+        elif self.validation == "public":
+            found["count_noise"] = "where mechanism.validation is 'public': set mechanism.validation = 'clients'"
+        if self.schedule == "constant":
+            why = "where mechanism.schedule is 'constant': set mechanism.schedule = 'plateau' or 'geometric'"
+            found |= dict.fromkeys(("factor", "expected_decays"), why)
+        return found
 
 
 def compose(options: ADpfl, facts: PublicFacts) -> Mechanism:
@@ -177,6 +194,11 @@ def _require(options: ADpfl, facts: PublicFacts) -> None:
         raise RecipeError("mechanism a_dpfl ranks clients by their labels: use data with classes, or another mechanism")
     if options.validation == "public" and not facts.public:
         raise RecipeError("mechanism.validation is 'public' and no record is: set data.public_fraction, e.g. 0.05")
+    if options.count_noise is not None and options.validation == "auto" and facts.public:
+        raise RecipeError(
+            "mechanism.count_noise has no effect where accuracy is measured on public records: set "
+            "mechanism.validation = 'clients', or leave data.public_fraction out"
+        )
     if options.noise_multiplier is None:
         facts.target.limit("mechanism.noise_multiplier")
 

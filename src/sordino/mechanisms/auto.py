@@ -30,6 +30,10 @@ class Auto(Options):
     trust: Trust = Field("distributed", description="how far the server is trusted: no mechanism asks for more")
     separation: int = Field(1, ge=1, description="a client can take part once in so many rounds (central trust)")
 
+    def idle(self) -> dict[str, str]:
+        why = f"where mechanism.trust is '{self.trust}': set mechanism.trust = 'central'"
+        return {} if self.trust == "central" else {"separation": why}
+
 
 def choice_for(options: Auto, facts: PublicFacts) -> Choice:
     """Returns what suits the federation, with three sentences on why."""

@@ -37,7 +37,7 @@ from sordino.charts import Axis, Boxes, Chart, RunNumbers, first_five, five_numb
 from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.noise import noise_for
-from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options, Variant
+from sordino.mechanisms.spec import CERTIFIED, FAITHFUL, AuditCase, MechanismSpec, Options, Variant
 from sordino.perturb.scaled import Scaled
 from sordino.perturb.weighted import WeightedGaussian
 from sordino.train.local import LocalSteps
@@ -66,6 +66,13 @@ class ComponentAdaptive(Options):
         1.0, gt=0, description="divides the printed sensitivity, e.g. by the batch size (faithful)"
     )
     root_dimension: bool = Field(True, description="noise has the printed factor √d, with `equal` noise (faithful)")
+
+    def idle(self) -> dict[str, str]:
+        if self.mode == "certified":
+            return dict.fromkeys(("beta", "sensitivity_divisor", "root_dimension"), FAITHFUL)
+        found = dict.fromkeys(("trust", "shape", "decay", "floor", "clip_norm"), CERTIFIED)
+        equal = "where mechanism.allocation is 'least_energy': set mechanism.allocation = 'equal'"
+        return found if self.allocation != "least_energy" else found | {"root_dimension": equal}
 
 
 def compose(options: ComponentAdaptive, facts: PublicFacts) -> Mechanism:

@@ -47,6 +47,9 @@ class DpSgd(Options):
     )
     quantile_rate: float = Field(0.2, gt=0, description="how fast the clip norm moves, in log space")
 
+    def idle(self) -> dict[str, str]:
+        return {} if self.quantile else {"quantile_rate": "without mechanism.quantile: set that, too"}
+
 
 def compose(options: DpSgd, facts: PublicFacts) -> Mechanism:
     """Returns the composition.

@@ -51,7 +51,7 @@ from sordino.events import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
 from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.noise import noise_for
-from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options, Variant
+from sordino.mechanisms.spec import CERTIFIED, FAITHFUL, AuditCase, MechanismSpec, Options, Variant
 from sordino.perturb.printed import Form, PrintedShares
 from sordino.perturb.printed_integers import FRACTION_BITS, PrintedIntegerShares
 from sordino.train.local import LocalSteps
@@ -83,6 +83,11 @@ class DropoutRobust(Options):
     minimum_weight: float | None = Field(
         None, gt=0, description="n_0, the least weight that a round accepts (faithful; default: from the tolerance)"
     )
+
+    def idle(self) -> dict[str, str]:
+        if self.mode == "certified":
+            return dict.fromkeys(("form", "minimum_weight"), FAITHFUL)
+        return dict.fromkeys(("mean_weight", "correction"), CERTIFIED)
 
 
 def compose(options: DropoutRobust, facts: PublicFacts) -> Mechanism:

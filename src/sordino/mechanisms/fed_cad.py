@@ -34,9 +34,11 @@ from sordino.charts import Axis, Chart, RunNumbers, Series
 from sordino.events import DpEvent, GaussianDpEvent, PoissonSampledDpEvent, describe
 from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.facts import PublicFacts
-from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options, Variant
+from sordino.mechanisms.spec import CERTIFIED, FAITHFUL, AuditCase, MechanismSpec, Options, Variant
 from sordino.perturb.correlated import CorrelatedNoise
 from sordino.train.local import LocalSteps
+
+CONSTANT = "where mechanism.obsolete is 0, so that Diff stays as it is: set mechanism.obsolete, too"
 
 
 class FedCad(Options):
@@ -54,6 +56,10 @@ class FedCad(Options):
     difference_stddev: float = Field(
         0.0, ge=0, description="noise on a client's own Diff (faithful; the text's σ_Diff)"
     )
+
+    def idle(self) -> dict[str, str]:
+        found = {} if self.obsolete else dict.fromkeys(("headroom", "difference_stddev"), CONSTANT)
+        return found | ({"difference_stddev": FAITHFUL} if self.mode == "certified" else {"headroom": CERTIFIED})
 
 
 def compose(options: FedCad, facts: PublicFacts) -> Mechanism:

@@ -23,6 +23,10 @@ class FedAvg(Options):
 
     name: Literal["fedavg"] = "fedavg"
 
+    def idle(self) -> dict[str, str]:
+        why = "under fedavg, which neither clips nor adds noise: set mechanism.name = 'dp_fedavg'"
+        return {"clip_norm": why, "noise_multiplier": why}
+
 
 def compose(options: FedAvg, facts: PublicFacts) -> Mechanism:
     """Returns the composition."""

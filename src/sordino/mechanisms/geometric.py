@@ -44,7 +44,7 @@ from sordino.mechanisms.convergence import ConvergenceOptions
 from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.noise import noise_for
 from sordino.mechanisms.schedule import SchedulePlan
-from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options, Variant
+from sordino.mechanisms.spec import CERTIFIED, AuditCase, MechanismSpec, Options, Variant
 from sordino.perturb.weighted import WeightedGaussian
 from sordino.train.local import ExampleGradients, LocalSteps
 from sordino.types import Trust, Unit
@@ -74,6 +74,10 @@ class GeometricNoise(Options):
     convergence: ConvergenceOptions | None = Field(
         None, description="constants of the loss: plan for the M* ≤ run.rounds aggregations that they favour"
     )
+
+    def idle(self) -> dict[str, str]:
+        found = {} if self.refine else {"shrink": "without mechanism.refine: set that, too"}
+        return found if self.mode == "certified" else found | {"unit": CERTIFIED, "trust": CERTIFIED}
 
 
 def compose(options: GeometricNoise, facts: PublicFacts) -> Mechanism:

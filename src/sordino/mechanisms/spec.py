@@ -25,6 +25,15 @@ class Options(BaseModel):
         None, gt=0, description="noise standard deviation over clip_norm (default: calibrated to the budget)"
     )
 
+    def idle(self) -> dict[str, str]:
+        """Returns which of these settings nothing would use beside the others, each with the words that say why."""
+        return {}
+
+
+CERTIFIED = "where mechanism.mode is 'faithful': set mechanism.mode = 'certified'"
+FAITHFUL = "where mechanism.mode is 'certified': set mechanism.mode = 'faithful'"
+"""Why a setting of the other mode has no effect, and which one to change."""
+
 
 @dataclass(frozen=True)
 class AuditCase:

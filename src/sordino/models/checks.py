@@ -44,6 +44,9 @@ def check(
             probed = copy.deepcopy(module).train()
             for layer in probed.modules():
                 layer.train(type(layer) is not nn.Dropout and layer.training)
+            for parameter in probed.parameters():
+                # moved a little: behind a last layer of zeros every answer would be the same
+                parameter.add_(torch.randn(parameter.shape) / 10)
             _probe(probed, made_up(module, input_shape, input_dtype))
 
 
@@ -60,6 +63,8 @@ def made_up(
 
 def in_memory(module: nn.Module) -> nn.Module:
     """Returns the module where weights are kept (ordinary memory): itself, or a copy of one that is on a device."""
+    if not isinstance(module, nn.Module):
+        raise ModelError(f"model is {module!r}: give a torch.nn.Module, or settings of the recipe's model section.")
     held = [*module.parameters(), *module.buffers()]
     return copy.deepcopy(module).cpu() if any(each.device.type != "cpu" for each in held) else module
 
@@ -149,6 +154,7 @@ def _check_weights(module: nn.Module) -> None:
 
 
 def _probe(module: nn.Module, x: Tensor) -> None:
+    fresh = copy.deepcopy(module)
     state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     before = {name: held.clone() for name, held in state.items()}
     together = _forward(module, x)
@@ -165,13 +171,19 @@ def _probe(module: nn.Module, x: Tensor) -> None:
         raise ModelError("the model gives another answer each time: remove the layer that draws random numbers.")
     if not _close(torch.cat([_forward(module, record[None]) for record in x]), together):
         raise ModelError("the model's answer for a record depends on the others in its batch: remove that layer.")
+    _forward(fresh, x[1:])  # what a layer keeps of the first records that it meets, outside of weights and buffers
+    if not _close(_forward(fresh, x), together):
+        raise ModelError("the model's answer depends on records that it saw before: remove the layer that keeps them.")
 
 
 def _forward(module: nn.Module, x: Tensor) -> Tensor:
     try:
         return scores(module(x))
-    except (RuntimeError, ValueError, IndexError) as error:
-        raise ModelError(f"the model does not accept records of shape {tuple(x.shape[1:])}: {error}") from None
+    except ModelError:
+        raise
+    except Exception as error:  # whatever the user's own code raises
+        reason = str(error) if isinstance(error, RuntimeError | ValueError | IndexError) else repr(error)
+        raise ModelError(f"the model does not accept records of shape {tuple(x.shape[1:])}: {reason}") from error
 
 
 def _close(left: Tensor, right: Tensor) -> bool:

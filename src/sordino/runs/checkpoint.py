@@ -43,7 +43,10 @@ class Checkpoint:
         tensors["store/slots"] = torch.from_numpy(np.fromiter(slots.values(), np.int64, len(slots)))
         about = {"round": here.round_, "public": dict(here.public), "stopped": self.stopped}
         about |= {"why": self.why, "width": store.width, "head": self.head}
-        return save({name: tensor.contiguous() for name, tensor in tensors.items()}, {"about": json.dumps(about)})
+        # copies, since two knobs may be one tensor until a release tells them apart
+        return save(
+            {name: tensor.clone().contiguous() for name, tensor in tensors.items()}, {"about": json.dumps(about)}
+        )
 
     @classmethod
     def decode(cls, data: bytes, store: ClientStore) -> Checkpoint:

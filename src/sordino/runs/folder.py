@@ -14,6 +14,7 @@ made with their permissions, never opened up or closed afterwards; a stricter um
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import io
 import json
 import math
@@ -96,7 +97,17 @@ class RunFolder:
         return (self.private / "run.json").exists()
 
     def recipe(self) -> Recipe:
-        """Returns the recipe that the run began with."""
+        """Returns the recipe that the run began with.
+
+        Raises:
+            RecipeError: the file was edited since.
+        """
+        told = self.facts().get("recipe") if self.begun else None
+        if told is not None and told != _digest(self.recipe_file.read_bytes()):
+            raise RecipeError(
+                f"{self.recipe_file} was edited since the run began, which was another run then: bring it back, or "
+                "begin a new run with the new recipe in another folder"
+            )
         return Recipe.load(self.recipe_file)
 
     def prepare(self) -> None:
@@ -113,11 +124,12 @@ class RunFolder:
     def create(self, recipe: Recipe, facts: Mapping[str, Any]) -> None:
         """Writes down what a new run was asked to do; from then on the folder holds a run."""
         self.prepare()
-        told = facts.get("mechanism", {})
-        replace_file(self.recipe_file, recipe.to_toml().encode(), PRIVATE)
+        told, written = facts.get("mechanism", {}), recipe.to_toml().encode()
+        replace_file(self.recipe_file, written, PRIVATE)
         replace_file(
             self.public / "recipe.toml", public_recipe(recipe, told["name"] if told.get("own") else "").encode(), PUBLIC
         )
+        facts = {**facts, "recipe": _digest(written)}
         replace_file(self.private / "run.json", json.dumps(facts, indent=2).encode(), PRIVATE)
 
     def facts(self) -> dict[str, Any]:
@@ -233,6 +245,10 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             raise damaged(path, len(lines) + 1)
         lines.append(told | ({"loss": math.nan} if told.get("diverged") else {}))
     return lines
+
+
+def _digest(written: bytes) -> str:
+    return hashlib.blake2b(written, digest_size=16).hexdigest()
 
 
 def _line(metrics: Mapping[str, Any]) -> str:

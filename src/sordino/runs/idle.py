@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from sordino.aggregate.secure_sum import SecureSum
 from sordino.mechanism import Mechanism
-from sordino.recipe import Recipe, Section
+from sordino.mechanisms.spec import Options
+from sordino.recipe import Recipe
 from sordino.runs.context import RunContext
+from sordino.sections import Section
 from sordino.train.local import ExampleGradients
 
 _OPTIMIZERS = {"momentum": ("momentum",), "betas": ("adam",), "decay": ("rmsprop",), "damping": ("adam", "rmsprop")}
@@ -25,7 +27,13 @@ def idle(context: RunContext, own_model: bool, own_data: bool) -> list[str]:
     **Edge cases**: a setting that is written down with its default's value is not told from one that was left out.
     """
     recipe = context.recipe
-    told = [*_local(context), *_opening(recipe), *_dropout(recipe), *_secure(recipe, context.mechanism)]
+    told = [
+        *_options(recipe.mechanism),
+        *_local(context),
+        *_opening(recipe),
+        *_dropout(recipe),
+        *_secure(recipe, context.mechanism),
+    ]
     told += [] if own_model else _model(recipe)
     told += [] if own_data else [*_partition(recipe), *_data(recipe)]
     if recipe.budget.epsilon is None and recipe.budget.clients:
@@ -41,7 +49,12 @@ def steps_in_words(context: RunContext) -> str:
     return f"steps: train.learning_rate = {context.recipe.train.learning_rate:g} at the clients, {server} on their mean"
 
 
-def _changed(section: Section) -> list[str]:
+def _options(options: Options) -> Iterator[str]:
+    changed = _changed(options)
+    yield from (f"mechanism.{name} has no effect {why}" for name, why in options.idle().items() if name in changed)
+
+
+def _changed(section: Section | Options) -> list[str]:
     return [name for name, about in type(section).model_fields.items() if getattr(section, name) != about.default]
 
 

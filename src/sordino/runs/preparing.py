@@ -37,7 +37,7 @@ def prepared(simulation: Simulation, context: RunContext, knobs: Knobs) -> Knobs
 def _released(one: Preparation, simulation: Simulation, knobs: Knobs) -> torch.Tensor:
     """Returns the noisy mean of one preparation, over records as the knobs so far show them."""
     mechanism, charging = one.mechanism, simulation.server.charging
-    randomness = _apart(simulation.clients.randomness, mechanism.name)
+    randomness = apart(simulation.clients.randomness, mechanism.name)
     books = replace(charging, mechanism=mechanism, fingerprint=f"{charging.fingerprint}/{mechanism.name}")
     sides = replace(
         simulation,
@@ -51,7 +51,7 @@ def _released(one: Preparation, simulation: Simulation, knobs: Knobs) -> torch.T
     return play(sides, start).here.weights
 
 
-def _apart(randomness: Randomness, name: str) -> Randomness:
+def apart(randomness: Randomness, name: str) -> Randomness:
     """Returns streams that share no draw with the rounds'; entropy never does."""
     return Streams(f"{randomness.seed}/{name}") if isinstance(randomness, Streams) else randomness
 

@@ -36,6 +36,12 @@ class Simulation:
     federation: Federation
     dropout: Dropout
     store: ClientStore
+    clerk: Executor = field(default_factory=lambda: ThreadPoolExecutor(1))
+    """Waits for the disk, one thing after the other, while clients train."""
+
+    def rest(self) -> None:
+        """Returns when the clerk has nothing left to do: only then may another write to the ledger, or close it."""
+        self.clerk.submit(int).result()
 
     def tell(self, opening: Opening, turn: Turn, clients: IntArray, chunk: int) -> Tensor:
         """Returns what every client tells the server before the first round, one row a client."""
@@ -81,13 +87,15 @@ def play(simulation: Simulation, here: Position) -> Played:
     again = True
     while True:
         try:
-            with ThreadPoolExecutor(1) as clerk:
-                return _played(simulation, here, clerk, again)
+            return _played(simulation, here, again)
         except LedgerMoved:
             again = False
+        except BaseException:
+            simulation.rest()
+            raise
 
 
-def _played(simulation: Simulation, here: Position, clerk: Executor, again: bool) -> Played:
+def _played(simulation: Simulation, here: Position, again: bool) -> Played:
     """Plays a round once. The clerk reserves it while the first clients train; nothing is kept or added up before."""
     server, clients, watch = simulation.server, simulation.clients, Stopwatch()
     mechanism, told = server.mechanism, list[Contribution]()
@@ -95,7 +103,7 @@ def _played(simulation: Simulation, here: Position, clerk: Executor, again: bool
     with watch("select"):
         present = simulation.dropout.joined(clients.randomness, here.round_ + 1, simulation.federation.population)
         asked = server.ask(here, present, again)
-    reserving = clerk.submit(server.reserve, asked)
+    reserving = simulation.clerk.submit(server.reserve, asked)
 
     vanished = simulation.dropout.draw(clients.randomness, asked.terms)
     senders = np.setdiff1d(asked.terms.cohort, vanished.silent, assume_unique=True)
@@ -126,7 +134,8 @@ def _played(simulation: Simulation, here: Position, clerk: Executor, again: bool
     with watch("release"):
         released = server.release(asked, summed)
     with watch("settle"):
-        server.settle(asked, reservation, senders, released)
+        server.settle(asked, reservation, senders, released, durable=False)
+        simulation.clerk.submit(server.charging.ledger.flush)
     with watch("adapt"):
         after = server.adapt(asked, here, released)
 

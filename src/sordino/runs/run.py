@@ -96,6 +96,11 @@ def run(
         sections, mechanism = {**sections, "mechanism": mechanism}, None
     if isinstance(model, Mapping):
         sections, model = {**sections, "model": model}, None
+    for field, given, kind in (("recipe", recipe, Recipe), ("federation", federation, Federation)):
+        if given is not None and not isinstance(given, kind):
+            raise RecipeError(f"{field} is a {type(given).__name__}: give a sordino {kind.__name__}, or leave it out")
+    if mechanism is not None and not isinstance(mechanism, Mechanism):
+        raise RecipeError(f'mechanism is {mechanism!r}: give settings, such as {{"name": "dp_sgd"}}, or a Mechanism')
     begun = RunFolder(Path(out)) if resume and out else None
     if recipe is None and begun is not None and begun.begun:
         recipe = begun.recipe()
@@ -242,8 +247,16 @@ def _books(context: RunContext, folder: RunFolder) -> AbstractContextManager[Cha
         LedgerError: it is gone, or was rolled back, cut or replaced: what was spent would be forgotten.
     """
     settings = context.recipe.ledger
-    path, run_id = settings.path or folder.ledger, folder.facts()["run"]
-    return charging_for(context, path, run_id, create=False, head=folder.head(), witness=settings.witness)
+    path, facts = settings.path or folder.ledger, folder.facts()
+    return charging_for(
+        context,
+        path,
+        facts["run"],
+        facts["stream"],  # what names the noise names a release: none is made twice of one noise
+        create=False,
+        head=folder.head(),
+        witness=settings.witness,
+    )
 
 
 def _rounds(
@@ -252,7 +265,7 @@ def _rounds(
     """Plays rounds from the last checkpoint on; returns where they ended, and the records as the opening shows them."""
     store = ClientStore(folder.store)
     simulation = simulation_of(context, charging, store)
-    last = folder.load(store) or Checkpoint(opened(simulation, context))
+    last = _past_what_was_reserved(folder.load(store) or Checkpoint(opened(simulation, context)), context, charging)
     context, simulation = seen(context, simulation, last.here.knobs)
     folder.rewind(last.here.round_)
     saved, since = last, time.monotonic()
@@ -261,15 +274,29 @@ def _rounds(
             last = _one(context, simulation, folder, last.here, watcher)
             if last.stopped_on_releases:
                 charging.forfeit(last.here.round_)
-            last = replace(last, head=charging.ledger.head)
             replayed = charging.repeatable and store.width == 0  # rows of clients that remember are given away again
             if last.stopped is not None or not replayed or time.monotonic() > since + _SAVED:
-                folder.save(last, store)
+                folder.save(replace(last, head=charging.ledger.head), store)
                 saved, since = last, time.monotonic()
     finally:
+        simulation.rest()
         if last is not saved:
-            folder.save(last, store)
+            folder.save(replace(last, head=charging.ledger.head), store)
     return last, context
+
+
+def _past_what_was_reserved(last: Checkpoint, context: RunContext, charging: Charging) -> Checkpoint:
+    """Returns where a run goes on whose noise remembers: after the last round that may have been released.
+
+    Earlier contributions are in such a round, too. With fresh noise it would show them once more, and those who made
+    them do not pay for it; a round that is left out shows nothing. What can be repeated to the bit is played again.
+    """
+    if charging.repeatable or last.stopped is not None or getattr(context.mechanism.perturber, "separation", 1) < 2:
+        return last
+    reserved = (entry.round_ for entry in charging.ledger.entries if entry.run == charging.run)
+    round_ = max(last.here.round_, *reserved, 0)
+    over = "rounds" if round_ >= context.recipe.run.rounds else None
+    return replace(last, here=replace(last.here, round_=round_), stopped=over)
 
 
 def simulation_of(context: RunContext, charging: Charging, store: ClientStore) -> Simulation:

@@ -24,11 +24,12 @@ from sordino.errors import RecipeError
 from sordino.files import PRIVATE, replace_file
 from sordino.layout import Layout
 from sordino.models.state import whole_state
-from sordino.recipe import DataSection, ModelSection, PartitionSection, Recipe
+from sordino.recipe import Recipe
 from sordino.runs.context import RunContext
 from sordino.runs.folder import RunFolder
 from sordino.runs.setup import built, declared
 from sordino.runs.setup import load as load_data
+from sordino.sections import DataSection, ModelSection, PartitionSection
 
 _START = "start.safetensors"
 """What a model of the user's own began with, in the private folder."""

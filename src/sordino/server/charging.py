@@ -86,7 +86,7 @@ class Charging:
             BudgetExceeded: too few can; nothing may be broadcast.
         """
         allowed, barred = present.copy(), ~present
-        head = None if self.budget is None else self.ledger.head
+        head = None if self.budget is None else self.ledger.newest
         if self.budget is not None:
             # a printed mechanism is held to its claim: what really holds may be far dearer, and is certified as such
             bounded = [c.guarantee for c in charges if not isinstance(c.event, Unbounded)]
@@ -128,12 +128,19 @@ class Charging:
             )
             self.ledger.settle(reservation, rest, everyone, "forfeited by a stop on released values")
 
-    def settle(self, reservation: int, senders: IntArray, charges: Sequence[Charge], released: Released | None) -> None:
-        """Writes down what was really released, and by whom."""
+    def settle(
+        self,
+        reservation: int,
+        senders: IntArray,
+        charges: Sequence[Charge],
+        released: Released | None,
+        durable: bool = True,
+    ) -> None:
+        """Writes down what was really released, and by whom; durably, or so with the ledger's next `flush`."""
         digest = hashlib.blake2b(digest_size=16)
         for tensor in [] if released is None else [released.mean, *released.side.values()]:
             digest.update(tensor.numpy().tobytes())
-        self.ledger.settle(reservation, charges, senders, digest.hexdigest())
+        self.ledger.settle(reservation, charges, senders, digest.hexdigest(), durable)
 
     def spent(self) -> dict[str, float | None]:
         """Returns the worst client's ε by guarantee (`events.named`); None where nothing bounds it."""

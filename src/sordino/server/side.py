@@ -87,14 +87,16 @@ class ServerSide:
         """Completes the noise, and says what the release really costs."""
         return self.mechanism.perturber.release(summed, asked.turn)
 
-    def settle(self, asked: Asked, reservation: int, senders: IntArray, released: Released) -> None:
-        """Writes down what was really released, and by whom.
+    def settle(
+        self, asked: Asked, reservation: int, senders: IntArray, released: Released, durable: bool = True
+    ) -> None:
+        """Writes down what was really released, and by whom; durably, or so with the ledger's next `flush`.
 
         Raises:
             LedgerError: the release cost more than was reserved for it.
         """
         payers = np.setdiff1d(senders, asked.mute, assume_unique=True)
-        self.charging.settle(reservation, payers, self.mechanism.charges(released.prices), released)
+        self.charging.settle(reservation, payers, self.mechanism.charges(released.prices), released, durable)
 
     def adapt(self, asked: Asked, here: Position, released: Released) -> Position:
         """Applies the release to the model and chooses the next round's knobs; scores are for the caller to renew."""

@@ -20,7 +20,7 @@ from sordino.types import IntArray
 PADDING = 0.25
 """Largest share of a row of a rectangle that may be padding."""
 
-_CACHE = 1 << 20
+_CACHE = 1 << 22
 """Numbers of records that are worked on at once: about a core's own cache."""
 _NARROWEST = 64
 """Fewest columns of a part, so that matrix products stay efficient."""
@@ -56,7 +56,8 @@ class Rectangle:
         are added up; a rectangle that is cut has parts of more columns than `more_than`.
         """
         length = self.index.shape[1]
-        columns = max(_NARROWEST, more_than + 1, _CACHE // max(1, numbers))
+        fitting = max(_NARROWEST, more_than + 1, _CACHE // max(1, numbers))
+        columns = -(-length // -(-length // fitting))  # parts of about the same length
         cuts = [first for first in range(0, length, columns) if not first or length - first > more_than]
         for first, end in zip(cuts, [*cuts[1:], length], strict=True):
             inside = int(np.count_nonzero(self.lengths > first))  # lengths descend
@@ -100,8 +101,8 @@ def rectangles(
 
 
 def padded(length: int, below: bool = False) -> int:
-    """Returns the least of 1, 2, 3, 4, 6, 8, …, 48, 64, 72, 80, … that holds a batch (or the one `below` it)."""
-    step = 1 << max(0, (length - 1).bit_length() - (2 if length <= 64 else 4))
+    """Returns the least of 1, 2, 3, 4, 6, …, 48, 64, 72, …, 256, 272, … that holds a batch (or the one `below` it)."""
+    step = 1 << max(0, (length - 1).bit_length() - (2 if length <= 64 else 4 if length <= 256 else 5))
     fits = -(-length // step) * step
     return fits - step if below else fits
 

@@ -24,6 +24,9 @@ Term = tuple[Weighted, Tensor, Tensor]
 SPREAD = 128
 """Most that a unit's terms may be longer together than it is itself: beyond, it is clipped by their lengths."""
 
+_ROWS = 16
+"""Examples' gradients that are turned into doubles at once."""
+
 ALIKE = 4
 """Fewest rows of a matrix product: among fewer, libraries are known to add up a row in another order."""
 
@@ -79,10 +82,13 @@ class LayeredGradients:
         sums, norms = self._clip_examples(rows, x, y, mask, bound)
         good = torch.isfinite(norms)
         if not good.all():
-            # blank such examples out, as ∞·0 is not 0; what is still not finite comes from the weights, not the data
-            blanked = x.where(good[(..., *[None] * (x.dim() - 2))], x.new_zeros(()))
-            sums, _ = self._clip_examples(rows, blanked, y, mask * good, bound)
-            sums = sums.where(torch.isfinite(sums).all(1, keepdim=True), 0.0)
+            # another example of the client stands in for such a one, with weight 0: ∞·0 is not 0, and neither zeros nor
+            # the example's own label need be harmless (a text that is padding alone); a client without any adds zero
+            every = torch.arange(good.shape[1], device=good.device)
+            taken = every.where(good, good.byte().argmax(1, keepdim=True))
+            x, y = (part[torch.arange(len(part), device=good.device)[:, None], taken] for part in (x, y))
+            sums, _ = self._clip_examples(rows, x, y, mask * good, bound)
+            sums = sums.where(good.any(1, keepdim=True), 0.0)
         return sums, norms
 
     @torch.no_grad()
@@ -99,7 +105,7 @@ class LayeredGradients:
         terms = list(self._terms(rows, x, y, mask))
         single = {layer: layer.examples(inputs, error) for layer, inputs, error in terms if hasattr(layer, "examples")}
         others = [term for term in terms if term[0] not in single]
-        squares = [_own(each) for each in single.values()]
+        squares = [_own(each) for parts in single.values() for each in parts]
         squares += [layer.squared_norms(_alone(inputs), _alone(error)) for layer, inputs, error in others]
         norms = _norms(squares).view(mask.shape)
         factors = clip_factors(norms, bound)
@@ -108,8 +114,8 @@ class LayeredGradients:
         held(mask.shape[1] * positions, mask.shape[1], SPREAD if positions > 1 else 1)
         dtype = rows.dtype if mask.shape[1] * positions <= SINGLE else torch.float64
         out = self._collected(scaled, rows.new_zeros(len(x), self.width, dtype=dtype))
-        for layer, each in single.items():
-            cast(Single, layer).place(_weighted(factors, each), out)
+        for layer, parts in single.items():
+            cast(Single, layer).place(tuple(_weighted(factors, each) for each in parts), out)
         return out, norms
 
     def _collected(self, terms: list[Term], out: Tensor) -> Tensor:
@@ -148,7 +154,8 @@ def _scaled(error: Tensor, factors: Tensor) -> Tensor:
 
 def _own(each: Tensor) -> tuple[Tensor, Tensor]:
     """Returns squared norms and norms of gradients `[n, b, entries]` that are in memory, as `squared_norms` does."""
-    norms = torch.linalg.vector_norm(each.flatten(0, 1), dim=1, dtype=torch.float64)
+    # doubles of a few rows at a time stay in a core's own cache
+    norms = torch.cat([torch.linalg.vector_norm(some.double(), dim=1) for some in each.flatten(0, 1).split(_ROWS)])
     return norms.square().to(each.dtype), norms.to(each.dtype)
 
 
@@ -156,7 +163,11 @@ def _weighted(factors: Tensor, each: Tensor) -> Tensor:
     """Returns each client's sum of its examples' gradients times their factors; of many in double precision."""
     if each.shape[1] <= SINGLE:
         return torch.bmm(factors[:, None], each)[:, 0]
-    return (each * factors[..., None]).sum(1, dtype=torch.float64)
+    sums = each.new_zeros(each.shape[0], each.shape[2], dtype=torch.float64)
+    for total, rows, weights in zip(sums, each, factors.double(), strict=True):
+        for some, shares in zip(rows.split(_ROWS), weights.split(_ROWS), strict=True):
+            total.addmv_(some.double().mT, shares)
+    return sums
 
 
 def _norms(parts: list[tuple[Tensor, Tensor]]) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -145,5 +146,5 @@ def example_sums(
 
 def _numbers(gradients: Gradients, shard: Shard) -> int:
     """Returns how many numbers of a record are worked on at once, where an engine says so."""
-    inner = getattr(gradients, "inner", gradients)
-    return int(getattr(inner, "numbers", shard.x[:1].numel()))
+    inner, shape = getattr(gradients, "inner", gradients), tuple(shard.x.shape[1:])
+    return int(inner.footprint(shape, shard.x.dtype)) if hasattr(inner, "footprint") else math.prod(shape)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any, Literal
 
 import torch
@@ -60,16 +61,19 @@ class WorkerPool:
         pickled = self._portable(work) if len(jobs) > 1 else None
         workers = self._workers(work) if pickled is not None else []
         everyone = len(workers) + 1
-        for place, worker in enumerate(workers):
-            worker.ask(pickled or b"", jobs[place::everyone])
-        results: list[Any] = [None] * len(jobs)
-        results[len(workers) :: everyone] = _alone(work, jobs[len(workers) :: everyone])
-        for place, worker in enumerate(workers):
+        # neighbours stay together: stretches of a cohort are cut at equal shares of the whole work
+        cuts = [len(jobs) * place // everyone for place in range(everyone + 1)]
+        shares = [jobs[first:end] for first, end in pairwise(cuts)]
+        for worker, share in zip(workers, shares, strict=False):
+            worker.ask(pickled or b"", share)
+        own, results = _alone(work, shares[-1]), list[Any]()
+        for worker, share in zip(workers, shares, strict=False):
             found = worker.receive()
             if found is None:
                 self._pickled[id(work)] = work, None
-                found = _alone(work, jobs[place::everyone])
-            results[place::everyone] = found
+                found = _alone(work, share)
+            results += found
+        results += own
         self._last[id(work)] = (time.perf_counter() - began) * everyone
         _WORKED.seconds += self._last[id(work)]
         return results

@@ -27,16 +27,18 @@ from sordino.account.certificate.document import CertificateDocument
 from sordino.data.federation import Federation
 from sordino.errors import BudgetExceeded, RecipeError, SordinoWarning
 from sordino.events import BestOfMany, Charge, ComposedDpEvent, DpEvent, Guarantee, SelfComposedDpEvent, Unbounded
-from sordino.files import PUBLIC, replace_file
+from sordino.files import PRIVATE, PUBLIC, replace_file
 from sordino.random.streams import Entropy, Randomness, Streams
-from sordino.recipe import LedgerSection, Recipe
+from sordino.recipe import Recipe
 from sordino.runs.books import charging_for
 from sordino.runs.context import RunContext
 from sordino.runs.folder import RunFolder
 from sordino.runs.outcome import Outcome
+from sordino.runs.public import public_recipe
 from sordino.runs.run import run
 from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
+from sordino.sections import LedgerSection
 from sordino.tune.grid import SettingsGrid, with_settings
 
 SHAPE = 0.0
@@ -104,7 +106,8 @@ def charged(recipe: Recipe, grid: SettingsGrid, trials: int, out: Path, watcher:
         folder.save_model(context.state(outcome.weights))
         folder.save_certificate(certificate, document)
     chosen = with_settings(context.recipe, played[best][0].settings)
-    replace_file(folder.public / "chosen.toml", chosen.to_toml().encode(), PUBLIC)
+    replace_file(folder.private / "chosen.toml", chosen.to_toml().encode(), PRIVATE)
+    replace_file(folder.public / "chosen.toml", public_recipe(chosen).encode(), PUBLIC)  # the seed repeats the noise
     return Charged(attempt, chosen, tuple(one for one, _ in played), certificate, document, out)
 
 
@@ -200,7 +203,8 @@ def _calibrated(context: RunContext, grid: SettingsGrid, trials: int, stop: floa
 
 def _require(context: RunContext, recipe: Recipe) -> None:
     mechanism = context.mechanism
-    if mechanism.adaptive or mechanism.opening is not None or mechanism.claim is not None:
+    opens = mechanism.opening is not None or bool(mechanism.preparation)
+    if mechanism.adaptive or opens or mechanism.claim is not None:
         raise RecipeError(
             f"{mechanism.name} chooses noise under way, opens with a release, or is played as printed: a charged "
             "search needs a schedule that is fixed; tune it on stand-in data instead"

@@ -1,12 +1,13 @@
 """Blame: a bad box, a bad share, bad secrets and a bad vector are pinned on who sent them, and on nobody else."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from sordino.aggregate.secure import client as client_module
-from sordino.aggregate.secure.errors import BadShare, SplitView, WrongVector
+from sordino.aggregate.secure import roster_part as side_module
+from sordino.aggregate.secure.errors import BadShare, SplitView, TooFewClients, WrongVector
 from sordino.aggregate.secure.messages import Inbox, Masked, Shares, SurvivorList
 from sordino.aggregate.secure.wire import MessageKind, Reader, from_client, from_server, open_client, open_server
 
@@ -48,16 +49,51 @@ def test_a_useless_box_is_pinned_on_its_sender_and_the_round_goes_on(cast, damag
     assert list(opened.blamed) == [3] and "client 2" in opened.blamed[3]
 
 
-def test_who_denies_a_good_box_is_blamed_itself(cast, monkeypatch):
-    play = cast().until("mask")
-    real = client_module.open_box
+def useless_boxes(play, client):
+    """Everybody shares; one client's boxes are random bytes."""
+    for other in IDS:
+        honest = shares_of(play, other)
+        if other == client:
+            honest = replace(honest, sealed=[os.urandom(len(box)) for box in honest.sealed])
+        play.server.receive(resent(play, MessageKind.SHARES, other, honest.pack()))
+    play.said["share"], play.heard = {}, play.server.close()
+
+
+@pytest.mark.parametrize("stage", ["mask", "consent"])
+def test_who_deals_useless_boxes_and_vanishes_is_named_all_the_same(cast, stage):
+    # nobody can recover its secrets, so every round that it is in aborts: it used to do that unnamed, for ever
+    play = cast(threshold=4, smallest_cohort=4, corrupt=1).until("share")
+    useless_boxes(play, 3)
+    with pytest.raises(TooFewClients, match="secret of client 3"):
+        play.finish(**{stage: (3,)})
+    assert list(play.server.blamed) == [3] and "4 clients" in play.server.blamed[3]
+
+
+def test_as_many_complaints_as_there_may_be_corrupt_clients_blame_nobody_who_vanished(cast, monkeypatch):
+    play = cast(threshold=4, smallest_cohort=4, corrupt=1).until("mask")
+    real = side_module.open_box
 
     def deny(view, agreed, sender, recipient, digests, box):
         if recipient == 0 and sender == 1:
-            raise client_module.ShareRejected("denied")
+            raise side_module.ShareRejected("denied")
         return real(view, agreed, sender, recipient, digests, box)
 
-    monkeypatch.setattr(client_module, "open_box", deny)
+    monkeypatch.setattr(side_module, "open_box", deny)
+    play.play("mask")
+    play.play("consent", without=(3,))  # accused falsely, and its network fails
+    assert play.server.blamed == {}
+
+
+def test_who_denies_a_good_box_is_blamed_itself(cast, monkeypatch):
+    play = cast().until("mask")
+    real = side_module.open_box
+
+    def deny(view, agreed, sender, recipient, digests, box):
+        if recipient == 0 and sender == 1:
+            raise side_module.ShareRejected("denied")
+        return real(view, agreed, sender, recipient, digests, box)
+
+    monkeypatch.setattr(side_module, "open_box", deny)
     opened = play.finish()
     assert (opened.total == play.expected(*IDS)).all()
     assert list(opened.blamed) == [2] and "client 3" in opened.blamed[2]
@@ -85,14 +121,14 @@ def test_a_server_that_damages_boxes_makes_nobody_open_them(cast):
 @pytest.mark.parametrize("secret", ["_seed", "_mask_secret"])
 def test_who_shares_another_secret_than_it_committed_to_aborts_the_round_by_name(cast, monkeypatch, secret):
     play = cast().until("share")
-    real = client_module.split
+    real = side_module.split
 
     def wrong(both, *rest):
         return real(bytes(32), *rest)
 
-    monkeypatch.setattr(client_module, "split", wrong)
+    monkeypatch.setattr(side_module, "split", wrong)
     first = play.say("share", 3)
-    monkeypatch.setattr(client_module, "split", real)
+    monkeypatch.setattr(side_module, "split", real)
     for client in IDS:
         play.server.receive(first if client == 3 else play.say("share", client))
     play.heard = play.server.close()

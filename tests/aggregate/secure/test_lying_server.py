@@ -19,7 +19,7 @@ from sordino.aggregate.secure.errors import (
 )
 from sordino.aggregate.secure.graph import choose, cut_off, exposed
 from sordino.aggregate.secure.keeper import MemoryKeeper
-from sordino.aggregate.secure.keys import Agreement, Identity, canonical
+from sordino.aggregate.secure.keys import Agreement, Identity, usable
 from sordino.aggregate.secure.messages import (
     Advertise,
     Inbox,
@@ -62,7 +62,7 @@ def test_s1_a_victim_whose_neighbours_are_hidden_sends_nothing():
     terms, server, parties, inboxes = crowd()
     assert 0 < SPARSE.degree < 59
     victim = 7
-    around = [place for place in server._shares[victim].digests if place != victim]
+    around = [place for place in server._table.holders[server._table.rows[victim]].tolist() if place != victim]
     told = Inbox.parse(open_server(terms, MessageKind.INBOX, inboxes[victim]))
     hidden = around[: SPARSE.degree + 2 - terms.threshold]  # just enough, and fewer than may vanish
     assert len(hidden) <= len(MANY) - terms.consents
@@ -265,7 +265,7 @@ def test_s9_a_key_with_its_topmost_bit_flipped_is_no_other_key(cast):
     play.server.receive(play.clients[2].advertise())
     stolen = play.server._entries[2].keys.share_key
     flipped = stolen[:-1] + bytes([stolen[-1] | 0x80])
-    assert canonical(stolen) and not canonical(flipped) and not canonical((2**255 - 19).to_bytes(32, "little"))
+    assert usable(stolen) and not usable(flipped) and not usable((2**255 - 19).to_bytes(32, "little"))
     for key in (stolen, flipped):
         keys = Advertise(key, Agreement().public)
         with pytest.raises(KeySwapped):

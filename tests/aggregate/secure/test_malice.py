@@ -1,6 +1,8 @@
 """Malice that must fail cleanly: every row of the table in docs/secure-aggregation.md, by name."""
 
+import copy
 import os
+import re
 from contextlib import suppress
 from dataclasses import replace
 
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sordino.aggregate.secure import keys as keys_module
 from sordino.aggregate.secure.client import SumClient
 from sordino.aggregate.secure.errors import (
     BadShare,
@@ -310,6 +313,21 @@ def test_a_key_without_secrets_is_refused(cast):
     refused(play, "share", 2, lie(play, "share", swapped(play, 3, keys=keys, signature=signature)), KeySwapped)
 
 
+@pytest.mark.parametrize("which", ["share_key", "mask_key"])
+@pytest.mark.parametrize("point", sorted(keys_module._LOW_ORDER))
+def test_one_client_s_key_without_secrets_does_not_stop_the_others(cast, which, point):
+    # the server let it in, and everybody who had a mask or a box with it refused to go on: nobody was to blame
+    with pytest.raises(KeySwapped):
+        Agreement().with_(point.to_bytes(32, "little"))
+    play = cast()
+    keys = replace(Advertise(Agreement().public, Agreement().public), **{which: point.to_bytes(32, "little")})
+    with pytest.raises(KeySwapped, match="client 7 sent keys"):
+        play.server.receive(from_client(play.terms, MessageKind.ADVERTISE, 7, keys.pack(), IDENTITIES[7]))
+    opened = play.finish(advertise=(7,))
+    rest = [client for client in IDS if client != 7]
+    assert (opened.total == play.expected(*rest)).all() and list(opened.blamed) == [7]
+
+
 def test_a_roster_out_of_order_is_malformed(cast):
     play = cast().until("share")
     refused(play, "share", 2, lie(play, "share", Roster.of(lines(play)[::-1])), Malformed)
@@ -419,9 +437,10 @@ def test_a_vector_of_the_wrong_length_or_modulus_is_refused(cast):
         body = Packed(Masked(np.zeros(terms.width, kind), {}).pack(terms))
         with pytest.raises(WrongVector):
             play.server.receive(signed(play, "mask", 2, body))
-    too_large = Packed(Masked(np.full(9, 2**20, np.uint32), {}).pack(play.terms))
+    padded = bytearray(Masked(np.zeros(9, np.uint32), {}).pack(play.terms))  # 9 entries of 20 bits end within a byte
+    padded[-1] |= 1
     with pytest.raises(WrongVector):
-        play.server.receive(signed(play, "mask", 2, too_large))
+        play.server.receive(signed(play, "mask", 2, Packed(bytes(padded))))
     assert (play.finish().total == play.expected(*IDS)).all()
 
 
@@ -520,3 +539,23 @@ def test_a_finished_server_takes_nothing_more(cast):
         play.server.receive(play.said["unmask"][2])
     with pytest.raises(OutOfTurn):
         play.server.close()
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_many_messages_at_once_are_taken_in_as_one_after_the_other(cast, stage):
+    one = cast().until(stage)
+    said = [one.say(stage, client) for client in one.heard]
+    forged = said[1][:-1] + bytes([said[1][-1] ^ 1])
+    stranger = from_client(one.terms, one.server.due, 77, b"", IDENTITIES[2])
+    heap = [said[0], b"", forged, said[1], said[0], stranger, said[2][: len(said[2]) // 2], *said[2:], said[1]]
+    servers = [one.server, copy.deepcopy(one.server)]
+    got = servers[0].receive_all(heap)
+    for message, answer in zip(heap, got, strict=True):
+        if isinstance(answer, int):
+            assert servers[1].receive(message) == answer
+        else:
+            with pytest.raises(type(answer), match=re.escape(str(answer))):
+                servers[1].receive(message)
+    assert [isinstance(answer, int) for answer in got] == [True, False, False, True, *[False] * 3, *[True] * 3, False]
+    assert servers[0].blamed == servers[1].blamed == {}
+    assert servers[0]._awaited == servers[1]._awaited

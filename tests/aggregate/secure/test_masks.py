@@ -1,6 +1,7 @@
 """Masks: the same on both sides, gone when taken off, uniform, and never the same twice."""
 
 import os
+from itertools import product
 
 import numpy as np
 import pytest
@@ -29,9 +30,10 @@ def test_a_mask_is_the_cipher_s_keystream(kind, width):
 def test_threads_give_the_same_masks(kind, monkeypatch):
     seeds, vector = [(os.urandom(15) + b"\xff" * 17, 1), (os.urandom(32), -1)], np.zeros(700_001, kind)
     add_masks(vector, seeds)
-    for cores in (2, 3, 8):
-        monkeypatch.setattr(masks_module, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(masks_module, "_WORTH_THREADS", 0)
+    for cores, narrow in product((2, 3, 8), (0, 1 << 40)):  # cores share out the vector, or the masks
         monkeypatch.setattr(masks_module, "_CORES", cores)
+        monkeypatch.setattr(masks_module, "_NARROW", narrow)
         again = np.zeros_like(vector)
         add_masks(again, seeds)
         assert (again == vector).all()

@@ -103,11 +103,11 @@ def test_any_bytes_are_parsed_or_refused_by_name(kind, data):
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(1, 64), st.integers(1, 40), st.randoms(use_true_random=False))
-def test_vectors_travel_in_as_few_bytes_as_their_modulus_needs(bits, width, random):
+def test_vectors_travel_in_as_many_bits_as_their_modulus_has(bits, width, random):
     terms = replace(TERMS, modulus_bits=bits, width=width)
     vector = reduce(np.array([random.getrandbits(64) for _ in range(width)], np.uint64).astype(word(bits)), bits)
     packed = Masked(vector, {}).pack(terms)
-    assert len(packed) == 9 + width * -(-bits // 8)
+    assert len(packed) == 9 + width * (bits // 8) + -(-width * (bits % 8) // 8)
     assert (Masked.parse(Reader(packed), terms).vector == vector).all()
 
 
@@ -121,10 +121,13 @@ def test_vectors_of_another_shape_are_refused(changes):
         Masked.parse(Reader(packed), TERMS)
 
 
-def test_entries_beyond_the_modulus_are_refused():
-    packed = Masked(np.full(6, 2**20, np.uint32), {}).pack(TERMS)
-    with pytest.raises(WrongVector, match="residues"):
-        Masked.parse(Reader(packed), TERMS)
+@pytest.mark.parametrize("width", [1, 3, 5])
+def test_bits_behind_the_last_entry_are_refused(width):
+    terms = replace(TERMS, modulus_bits=20, width=width)
+    packed = bytearray(Masked(np.zeros(width, np.uint32), {}).pack(terms))
+    packed[-1] |= 1
+    with pytest.raises(WrongVector, match="padded"):
+        Masked.parse(Reader(packed), terms)
 
 
 @given(arrays(np.int64, st.integers(1, 50), elements=st.integers(-(2**63), 2**63 - 1)))
@@ -183,16 +186,16 @@ def test_envelopes_name_round_terms_kind_and_sender():
             open_client(TERMS, MessageKind.CONSENT, broken)
 
 
-def test_the_format_is_version_3():
+def test_the_format_is_version_4():
     # golden: changing this changes the wire format, and needs a new version
-    terms = SumTerms(round_=258, clients=(3, 4, 7), width=3, modulus_bits=24, threshold=2, smallest_cohort=2)
-    vector = np.array([1, 2**23, 2**24 - 1], np.uint32)
+    terms = SumTerms(round_=258, clients=(3, 4, 7), width=3, modulus_bits=20, threshold=2, smallest_cohort=2)
+    vector = np.array([1, 2**19, 2**20 - 1], np.uint32)
     message = from_server(terms, MessageKind.MASKED, Masked(vector, {}).pack(terms))
     assert message.hex() == (
-        "5352444e" "03" "05" "0201000000000000" + terms.context.hex() + "00000000" "18" "03000000"
-        "010000" "000080" "ffffff"
+        "5352444e" "04" "05" "0201000000000000" + terms.context.hex() + "00000000" "14" "03000000"
+        "0100" "0000" "ffff" "08f0"
     )  # fmt: skip
-    assert terms.context.hex() == "affd6c976ba0038c74d4a2fa4f8cc450dc82761ed552aabecd44b456b2e2c56d"
+    assert terms.context.hex() == "732ed229f5689549c7a4d0d8aef761a8ca650e72a899ec7869bed99e1979accd"
 
 
 @pytest.mark.parametrize("kind", list(MessageKind))

@@ -79,7 +79,7 @@ def test_holders_differ_from_attempt_to_attempt_and_from_client_to_client(keeper
     drawn = []
     for number in (0, 1):
         cast = attempt(keepers, number).until("share")
-        drawn += [party._derive("holders") for party in cast.clients.values()]
+        drawn += [party._keys._derive("holders") for party in cast.clients.values()]
     assert len(set(drawn)) == 10
 
 

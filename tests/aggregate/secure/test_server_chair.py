@@ -74,20 +74,18 @@ def what_the_server_knows(heard):
         if stage != "unmask":
             server.close()
     view, alive, sharers = server._view, server._alive, server._sharers
-    known = recovery.SharedSecrets(view, sharers, alive, server._shares, server._unmasked)
-    story, answers = view.shared(sharers), server._unmasked.items()
-    seeds, keys = {h: a.seeds for h, a in answers}, {h: a.keys for h, a in answers}
+    table = server._table
+    story = view.shared(sharers)
     columns = {}
     for c, message in heard["mask"].items():
         place = view.places[c]
         masked = Masked.parse(Reader(open_client(TERMS, MessageKind.MASKED, message).body), TERMS).vector
         columns["masked", c] = masked
         # the masks of this one client that the server can compute: its own, and those with clients that vanished
-        own = [(self_mask(recovery._secret(known, place, seeds), story, c), -1)]
+        own = [(self_mask(table.secrets(np.array([place]))[0], story, c), -1)]
         vanished = np.flatnonzero(sharers & ~alive).tolist()
-        gone = [
-            m for v in vanished for m in recovery._vanished(view, story, v, [place], recovery._secret(known, v, keys))
-        ]
+        keys = {v: table.secrets(np.array([v]))[0] for v in vanished}
+        gone = recovery.vanished_masks(view, story, {v: [place] for v in vanished}, keys)
         for name, masks in (("without its own mask", own), ("without all known masks", own + gone)):
             stripped = masked.copy()
             add_masks(stripped, masks)

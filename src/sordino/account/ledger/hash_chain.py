@@ -1,7 +1,8 @@
 """An append-only, hash-chained table in SQLite: what was committed stays, and what was changed is found.
 
 Formal guarantees:
-    *Durable.* A transaction ends after its commit has been fsync'd (write-ahead log, synchronous=FULL).
+    *Durable.* A transaction ends after its commit has been fsync'd (write-ahead log, synchronous=FULL), unless it asks
+    to wait for the next one: then a machine that dies may lose it, and never what came before it.
     *Serial.* Writers take SQLite's write lock before they read the head, so two processes never fork the chain.
     *Tamper-evident.* Every row's hash covers its content, its place and its predecessor; the head is kept apart, so a
     missing last row is found too. Rows are checked whenever they are read, and read back before they are committed. The
@@ -23,18 +24,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sordino.account.ledger.sqlite import connect, make, sentences, sync_folder
+from sordino.account.ledger.schema import make_tables, require_format, require_schema
+from sordino.account.ledger.sqlite import connect, make, sentences, sync_name
 from sordino.errors import LedgerError, LedgerTampered
+from sordino.files import sync
 
-FORMAT = 2
-_APPLICATION = 0x534F5244
 _GENESIS = bytes(32)
-_TABLES = {
-    "rows": "CREATE TABLE rows (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL, "
-    "cohort BLOB, excluded BLOB, hash BLOB NOT NULL) STRICT",
-    "head": "CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash BLOB NOT NULL, "
-    "salt BLOB NOT NULL) STRICT",
-}
 _COLUMNS = "seq, kind, body, cohort, excluded, hash"
 
 
@@ -68,6 +63,7 @@ class HashChain:
         self._checked = (-1, _GENESIS)
         """The last row that was read or written here, and its hash: all before it was checked."""
         self._pending: tuple[int, bytes] | None = None
+        self._durable = True
         self._schema: int | None = None
         self._version: int | None = None
 
@@ -95,36 +91,17 @@ class HashChain:
 
     def _prepare(self, *, create: bool, write: bool) -> None:
         if not (create and self.empty):
-            self._require_format()
+            require_format(self._connection, self.path)
             self._require_schema()
         if write:
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute("PRAGMA journal_mode = WAL")
 
-    def _require_format(self) -> None:
-        if self._scalar("PRAGMA application_id") != _APPLICATION:
-            raise LedgerError(f"{self.path} is not a sordino ledger: name another file")
-        version = self._scalar("PRAGMA user_version")
-        if version > FORMAT:
-            raise LedgerError(
-                f"ledger {self.path} has format {version}, and this version reads up to {FORMAT}: upgrade sordino"
-            )
-        if version < FORMAT:
-            raise LedgerError(
-                f"ledger {self.path} has the old format {version}, which does not know who its clients are: keep it, "
-                "and lower the budget of a new ledger by what it says they spent"
-            )
-
     def _require_schema(self) -> None:
-        """Refuses whatever else SQLite would run or read on our behalf."""
-        if (schema := self._scalar("PRAGMA schema_version")) == self._schema:
-            return
-        found = {name: (kind, sql) for kind, name, sql in self._connection.execute(_MASTER)}
-        for name in found.keys() | _TABLES.keys():
-            if found.get(name) != ("table", _TABLES.get(name)):
-                what = f"a {found[name][0]} {name!r} that is not its own" if name in found else f"no table {name!r}"
-                raise LedgerTampered(f"ledger {self.path} has {what}: restore it from a copy")
-        self._schema = schema
+        """Looks at the file's tables again, if SQLite says that they changed."""
+        if (schema := self._scalar("PRAGMA schema_version")) != self._schema:
+            require_schema(self._connection, self.path)
+            self._schema = schema
 
     @property
     def empty(self) -> bool:
@@ -136,17 +113,17 @@ class HashChain:
         """Makes the tables of an empty file, and its first row with this body. Call inside a transaction."""
         self._salt = secrets.token_bytes(32)
         with sentences(self.path):
-            for statement in _TABLES.values():
-                self._connection.execute(statement)
-            self._connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            self._connection.execute(f"PRAGMA user_version = {FORMAT}")
+            make_tables(self._connection)
             self._connection.execute("INSERT INTO head VALUES (1, -1, ?, ?)", (_GENESIS, self._salt))
         self.append(lambda seq: LedgerRow(seq, "open", first))
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Holds the write lock; commits durably at the end, or leaves nothing behind."""
+    def transaction(self, *, durable: bool = True) -> Iterator[None]:
+        """Holds the write lock; commits at the end, durably or with the next that does, or leaves nothing behind."""
         with sentences(self.path):
+            if durable != self._durable:
+                self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+                self._durable = durable
             self._connection.execute("BEGIN IMMEDIATE")
             self._pending = None
             try:
@@ -292,9 +269,21 @@ class HashChain:
             self._require_end((found[-1][0].seq, found[-1][1]) if found else (-1, _GENESIS))
         return found
 
+    def sync(self) -> None:
+        """Makes every commit so far durable, those that did not wait for it included.
+
+        They are in the write-ahead log, or SQLite has folded it into the file, which it syncs first.
+        """
+        try:
+            sync(self.path.with_name(f"{self.path.name}-wal"))
+        except FileNotFoundError:
+            sync(self.path)
+        except OSError as error:
+            raise LedgerError(f"ledger {self.path} cannot be written ({error.strerror}): check the disk") from error
+
     def synced(self) -> None:
         """Makes the file's name durable."""
-        sync_folder(self.path)
+        sync_name(self.path)
 
     def close(self) -> None:
         """Closes the connection; the last one to close folds the write-ahead log into the file."""
@@ -318,6 +307,3 @@ class HashChain:
     def _scalar(self, statement: str) -> Any:
         found = self._connection.execute(statement).fetchone()
         return found[0] if found else None
-
-
-_MASTER = "SELECT type, name, sql FROM sqlite_master"

@@ -30,7 +30,8 @@ class Holdings:
     """What the clients of a ledger held.
 
     Formal guarantees: one digest for all binds a run to every earlier run of *the same* clients; a digest for each
-    binds it to all earlier runs of any of them. Rows hold keyed digests only.
+    binds it to all earlier runs of any of them, under whatever name: who joins with the holdings of somebody who is
+    away is refused. Rows hold keyed digests only.
     """
 
     def __init__(self) -> None:
@@ -93,14 +94,32 @@ class Holdings:
                 "the records as before (same data, same partition, same seed)"
             )
         new = np.flatnonzero(~told)
+        self._refuse_renamed(members, digests, new)
         new = new[np.argsort(members[new])]
         return members[new], digests[new].tobytes(), "each"
+
+    def _refuse_renamed(self, members: IntArray, digests: NDArray[np.uint8], new: IntArray) -> None:
+        """Refuses newcomers that hold what somebody who is not in this run held: the same people under other names."""
+        away = self._told.copy()
+        away[members] = False
+        found = new[np.isin(_words(digests[new]), _words(self._each[away]))] if away.any() else new[:0]
+        if len(found):
+            raise LedgerError(
+                f"{len(found)} clients join under new names (client {int(found[0])} of this run first) and hold "
+                "exactly what clients of an earlier run held who are not here: what they have spent would be "
+                "forgotten, so give them the names that they had"
+            )
 
     def _grow(self, population: int) -> None:
         more = population - len(self._told)
         if more > 0:
             self._each = np.concatenate([self._each, np.zeros((more, DIGEST), np.uint8)])
             self._told = np.concatenate([self._told, np.zeros(more, np.bool_)])
+
+
+def _words(digests: NDArray[np.uint8]) -> NDArray[np.void]:
+    """Returns digests as one value each, to be compared."""
+    return np.ascontiguousarray(digests).view(np.dtype((np.void, DIGEST)))[:, 0]
 
 
 def _group(members: IntArray) -> bytes:

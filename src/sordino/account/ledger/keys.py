@@ -18,7 +18,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from sordino.account.ledger.sqlite import sync_folder
+from sordino.account.ledger.sqlite import sync_name
 from sordino.errors import LedgerError
 
 DIGEST = 16
@@ -75,7 +75,7 @@ class LedgerKey:
                 out.flush()
                 os.fsync(out.fileno())
             draft.replace(path)
-            sync_folder(path)
+            sync_name(path)
         except OSError as error:
             raise LedgerError(
                 f"ledger key {path} cannot be written ({error.strerror}): nothing was released, check the disk"

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sordino.errors import LedgerError, LedgerTampered
+from sordino.files import sync
 
 PATIENCE = 60.0
 """Seconds that a writer waits for another one."""
@@ -98,16 +99,12 @@ def _shape(path: Path) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def sync_folder(path: Path) -> None:
+def sync_name(path: Path) -> None:
     """Makes the name of a new file durable, not only its content: its folder is synced, and the folder's own name."""
     parent = path.absolute().parent
     for place in (parent, parent.parent):
         with suppress(PermissionError):  # a folder above ours may be closed to us; it was then not we who made ours
-            folder = os.open(place, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            sync(place)
 
 
 @contextmanager

@@ -81,6 +81,12 @@ class LedgerState:
                 return seq
         return None
 
+    def shown(self, entry: LedgerEntry) -> bool:
+        """Returns whether a release with the same name of its noise (run, round, fingerprint) has been made already."""
+        seqs = self._by_round.get((entry.run, entry.round_), []) if entry.repeatable else []
+        made = [self.entries[seq] for seq in seqs if self.reserved[seq].fingerprint == entry.fingerprint]
+        return any(one.repeatable and one.settled and one.charges for one in made)
+
     @contextmanager
     def set_aside(self, run: str, round_: int, fingerprint: str) -> Iterator[bool]:
         """Forgets, inside the block, what a repeatable release about to be played again did not find the first time.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from sordino.aggregate.secure.cores import on_all_cores
 from sordino.aggregate.secure.errors import BadSignature, KeySwapped, Malformed, SplitView, TooFewClients
 from sordino.aggregate.secure.keys import verify
 from sordino.aggregate.secure.messages import RosterEntry
@@ -53,7 +54,8 @@ def check_keys(view: RosterView, own: RosterEntry) -> None:
 
 def check_signed(view: RosterView, places: Iterable[int], registry: KeyRegistry) -> None:
     """Refuses keys that their registered owner did not sign. Only keys that were checked so are ever used."""
-    for place in places:
+
+    def check(place: int) -> None:
         entry = view.roster.entry(place)
         signed = fingerprint(view.terms, MessageKind.ADVERTISE, entry.client, entry.keys.pack())
         try:
@@ -62,6 +64,8 @@ def check_signed(view: RosterView, places: Iterable[int], registry: KeyRegistry)
             raise KeySwapped(
                 f"the registered client {entry.client} did not sign its keys in the roster: do not go on"
             ) from error
+
+    on_all_cores(check, list(places))
 
 
 def check_around(terms: SumTerms, holders: IntArray, flags: BoolArray, what: str) -> None:
@@ -76,18 +80,19 @@ def check_consents(
     view: RosterView, story: bytes, alive: BoolArray, consents: Mapping[int, bytes], registry: KeyRegistry, own: int
 ) -> set[int]:
     """Returns the places of those, ourselves included, whose signature under our story we have verified."""
-    verified = {own}
-    for place, signature in consents.items():
-        if place >= view.size or not alive[place]:
-            raise SplitView("a consent comes from somebody who is no survivor: do not go on")
-        client = view.client(place)
+    if any(place >= view.size or not alive[place] for place in consents):
+        raise SplitView("a consent comes from somebody who is no survivor: do not go on")
+
+    def check(consent: tuple[int, bytes]) -> int:
+        (place, signature), client = consent, view.client(consent[0])
         signed = fingerprint(view.terms, MessageKind.CONSENT, client, story)
         try:
             verify(_identity(registry, client), signature, signed, client)
         except BadSignature as error:
             raise SplitView(f"client {client} was told another story of who is alive: do not go on") from error
-        verified.add(place)
-    return verified
+        return place
+
+    return {own, *on_all_cores(check, list(consents.items()))}
 
 
 def check_agreed(terms: SumTerms, verified: int) -> int:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from sordino.aggregate.integers import UIntArray, reduce, word
-from sordino.aggregate.secure.boxes import check_complaint, make_box, open_box, sign_complaint
 from sordino.aggregate.secure.checks import (
     KeyRegistry,
     check_agreed,
@@ -23,31 +21,27 @@ from sordino.aggregate.secure.checks import (
     check_keys,
     check_signed,
 )
-from sordino.aggregate.secure.errors import KeySwapped, ShareRejected, SplitView, WrongVector
-from sordino.aggregate.secure.graph import draw_holders
+from sordino.aggregate.secure.errors import KeySwapped, SplitView, WrongVector
 from sordino.aggregate.secure.keeper import MemoryKeeper, SumKeeper
-from sordino.aggregate.secure.keys import KEY, SIGNATURE, TAG, Agreement, Identity, derive
+from sordino.aggregate.secure.keys import KEY, SIGNATURE, TAG, Identity
 from sordino.aggregate.secure.masks import add_masks, pair_mask, self_mask
 from sordino.aggregate.secure.messages import (
-    DIGEST,
     SECRET,
-    Advertise,
     Consent,
     Inbox,
     Masked,
     Roster,
-    RosterEntry,
     Shares,
     SurvivorList,
     Unmask,
     UnmaskRequest,
 )
 from sordino.aggregate.secure.policy import SumPolicy, check_threshold
-from sordino.aggregate.secure.shares import split
+from sordino.aggregate.secure.roster_part import ClientKeys, RosterPart
 from sordino.aggregate.secure.state import SumState, check_due, next_due
 from sordino.aggregate.secure.tags import Pairs, check_tags, make_tags
 from sordino.aggregate.secure.terms import SumTerms
-from sordino.aggregate.secure.view import RosterView, mask_agreement, seed_commitment, share_digests
+from sordino.aggregate.secure.view import RosterView, seed_commitment, share_digests
 from sordino.aggregate.secure.wire import MessageKind, fingerprint, from_client, open_server
 from sordino.types import BoolArray, IntArray
 
@@ -121,7 +115,7 @@ class SumClient:
     def advertise(self) -> bytes:
         """Returns this round's public keys, signed."""
         check_due(self._state, MessageKind.ADVERTISE)
-        return self._answer(MessageKind.ADVERTISE, self._own.keys.pack(), self._state)
+        return self._answer(MessageKind.ADVERTISE, self._keys.entry(self._identity).keys.pack(), self._state)
 
     def share(self, roster: bytes) -> bytes:
         """Checks the key list, and returns shares of this client's two secrets, sealed for their holders."""
@@ -130,14 +124,14 @@ class SumClient:
         check_invited(view)
         check_enough(self.terms, view.size)
         check_threshold(self.terms, view.size, self._policy.security_bits)
-        check_keys(view, self._own)
-        side = _Side(self, view)
+        check_keys(view, self._keys.entry(self._identity))
+        side = RosterPart(self._keys, view)
         check_signed(view, side.others, self._registry)
         secrets = side.secrets()
         names = {place: view.client(place) for place in secrets}
         digests = {place: share_digests(view, self.client, names[place], part) for place, part in secrets.items()}
-        boxes = [make_box(view, side.box_key(place), side.place, place, secrets[place]) for place in side.others]
-        body = Shares(seed_commitment(self.terms, self.client, self._seed), digests, boxes).pack()
+        boxes = [side.sealed(place, secrets[place]) for place in side.others]
+        body = Shares(seed_commitment(self.terms, self.client, self._keys.seed), digests, boxes).pack()
         after = replace(self._state, roster=view.roster.lines, held={side.place: secrets[side.place]})
         return self._answer(MessageKind.SHARES, body, after, _view=view)
 
@@ -146,7 +140,7 @@ class SumClient:
         check_due(self._state, MessageKind.MASKED)
         self._check_vector(vector)
         message, view = Inbox.parse(open_server(self.terms, MessageKind.INBOX, inbox)), self._view
-        side, sharers = _Side(self, view), check_flags(view, message.sharers)
+        side, sharers = self._side, check_flags(view, message.sharers)
         senders = list(message.boxes)
         if not sharers[side.place] or any(s >= view.size or s == side.place or not sharers[s] for s in senders):
             raise SplitView(f"the server's list of who shared secrets does not fit what client {self.client} got")
@@ -155,22 +149,22 @@ class SumClient:
         check_enough(self.terms, int(sharers.sum()))
         check_around(self.terms, side.holders, sharers, "shared secrets")
         check_signed(view, set(senders).difference(side.others), self._registry)
-        held, complaints = self._opened(side, message.boxes)
+        held, complaints = side.opened(message.boxes, self._identity)
         partners = tuple(sorted({*senders, *(p for p in side.others if sharers[p])}))
         masked = self._masked(vector, view.shared(sharers), partners)
-        after = replace(self._state, sent=True, sharers=sharers, held=held, partners=partners)
+        after = replace(self._state, sent=True, sharers=sharers, held={**self._state.held, **held}, partners=partners)
         return self._answer(MessageKind.MASKED, Masked(masked, complaints).pack(self.terms), after)
 
     def consent(self, survivors: bytes) -> bytes:
         """Puts this client's name to the server's story of who is alive."""
         check_due(self._state, MessageKind.CONSENT)
         message, view = SurvivorList.parse(open_server(self.terms, MessageKind.SURVIVORS, survivors)), self._view
-        side, alive = _Side(self, view), check_flags(view, message.alive)
+        side, alive = self._side, check_flags(view, message.alive)
         if not alive[side.place] or (alive & ~self._state.sharers).any():
             raise SplitView("the server counts survivors who never shared secrets, or does not count this client")
         check_enough(self.terms, int(alive.sum()))
         check_around(self.terms, side.holders, alive, "are alive")
-        openings = self._openings(side, message.accusers)
+        openings = side.openings(message.accusers, self._registry)
         story = view.agreed(self._state.sharers, alive, self._registry)
         body = Consent(story, self._names(side, story, alive), openings).pack()
         return self._answer(MessageKind.CONSENT, body, replace(self._state, alive=alive))
@@ -182,7 +176,7 @@ class SumClient:
             raise WrongVector("the terms say whether clients reveal a removable part, and this client does otherwise")
         reader, state = open_server(self.terms, MessageKind.REQUEST, request), self._state
         asked = UnmaskRequest.parse(reader, TAG if self.terms.tagged else SIGNATURE)
-        side, story = _Side(self, self._view), self._view.agreed(state.sharers, state.alive, self._registry)
+        side, story = self._side, self._view.agreed(state.sharers, state.alive, self._registry)
         if self.terms.tagged:
             verified = check_tags(side.view, story, state.alive, asked.consents, self._pairs(state.alive), side.place)
         else:
@@ -219,31 +213,14 @@ class SumClient:
         return RosterView(self.terms, Roster(self._state.roster))
 
     @property
-    def _own(self) -> RosterEntry:
-        keys = Advertise(self._share_keys.public, self._mask_keys.public)
-        signed = fingerprint(self.terms, MessageKind.ADVERTISE, self.client, keys.pack())
-        return RosterEntry(self.client, keys, self._identity.sign(signed))
-
-    def _derive(self, purpose: str) -> bytes:
-        return derive(self._state.root, self.terms.context, purpose, self.client)
+    def _keys(self) -> ClientKeys:
+        return ClientKeys(self.terms, self.client, self._state.root)
 
     @property
-    def _share_keys(self) -> Agreement:
-        return Agreement.of(self._derive("share key"))
+    def _side(self) -> RosterPart:
+        return RosterPart(self._keys, self._view)
 
-    @property
-    def _mask_keys(self) -> Agreement:
-        return mask_agreement(self.terms, self.client, self._mask_secret)
-
-    @property
-    def _mask_secret(self) -> bytes:
-        return self._derive("mask secret")[:SECRET]
-
-    @property
-    def _seed(self) -> bytes:
-        return self._derive("seed")[:SECRET]
-
-    def _names(self, side: _Side, story: bytes, alive: BoolArray) -> bytes:
+    def _names(self, side: RosterPart, story: bytes, alive: BoolArray) -> bytes:
         """Returns its name under a story: a signature, or a tag for every survivor."""
         if self.terms.tagged:
             return make_tags(side.view, side.place, story, alive, self._pairs(alive))
@@ -254,30 +231,6 @@ class SumClient:
         if self._known_pairs is None or self._known_pairs[0] != alive.tobytes():
             self._known_pairs = alive.tobytes(), Pairs.of(self._view, alive, self._identity, self._registry)
         return self._known_pairs[1]
-
-    def _opened(self, side: _Side, boxes: Mapping[int, bytes]) -> tuple[dict[int, bytes], dict[int, bytes]]:
-        """Returns the shares that it now holds, by owner, and complaints about the boxes that do not open."""
-        held, complaints, keys = dict(self._state.held), dict[int, bytes](), self._share_keys
-        for sender, came in boxes.items():
-            try:
-                agreed = keys.with_(came[DIGEST : DIGEST + KEY])
-                held[sender] = open_box(side.view, agreed, sender, side.place, came[:DIGEST], came[DIGEST:])
-            except (ShareRejected, KeySwapped):
-                complaints[sender] = sign_complaint(side.view, side.place, sender, came, self._identity)
-        return held, complaints
-
-    def _openings(self, side: _Side, accusers: Mapping[int, bytes]) -> dict[int, bytes]:
-        """Returns the keys of those boxes that their holders complain about, if they complain about what was sent."""
-        if len(accusers) >= self.terms.threshold or not set(accusers) <= set(side.others):
-            raise SplitView("complaints come from clients that hold no share, or from too many: do not go on")
-        openings, secrets = dict[int, bytes](), side.secrets() if accusers else {}
-        for place, signature in accusers.items():
-            client, key = side.view.client(place), side.box_key(place)
-            digests = share_digests(side.view, self.client, client, secrets[place])
-            sent = digests + make_box(side.view, key, side.place, place, secrets[place])
-            check_complaint(side.view, place, side.place, sent, signature, self._registry[client])
-            openings[place] = key.secret
-        return openings
 
     def _check_vector(self, vector: UIntArray) -> None:
         bits = self.terms.modulus_bits
@@ -291,46 +244,11 @@ class SumClient:
             )
 
     def _masked(self, vector: UIntArray, story: bytes, partners: tuple[int, ...]) -> UIntArray:
-        masks, keys = [(self_mask(self._seed, story, self.client), 1)], self._mask_keys
+        keys = self._keys.mask_keys
+        masks = [(self_mask(self._keys.seed, story, self.client), 1)]
         for place in partners:
             entry = self._view.roster.entry(place)
             masks.append(pair_mask(keys.with_(entry.keys.mask_key), story, self.client, entry.client))
         masked = vector.copy()
         add_masks(masked, masks)
         return reduce(masked, self.terms.modulus_bits)
-
-
-class _Side:
-    """What follows, for one client, from its secret and the roster that it was shown: the same every time."""
-
-    def __init__(self, client: SumClient, view: RosterView) -> None:
-        self.view, self._client = view, client
-        self.place = view.places[client.client]
-        degree = client.terms.degree
-        self.complete = degree == 0 or degree >= view.size - 1
-        self.holders = draw_holders(self._secret("holders"), view.size, self.place, degree)
-        self.others = [place for place in self.holders.tolist() if place != self.place]
-
-    def secrets(self) -> dict[int, bytes]:
-        """Returns every holder's shares of the seed and of the mask key."""
-        stream = _Stream(self._secret("polynomial"))
-        both = self._client._seed + self._client._mask_secret
-        shares = split(both, self._client.terms.threshold, len(self.holders), stream)
-        return dict(zip(self.holders.tolist(), shares, strict=True))
-
-    def box_key(self, place: int) -> Agreement:
-        """Returns the key pair of the box for one holder."""
-        return Agreement.of(self._secret("box key", self.view.client(place)))
-
-    def _secret(self, purpose: str, *parties: int) -> bytes:
-        return derive(self._client._state.root, self.view.fingerprint, purpose, self._client.client, *parties)
-
-
-class _Stream:
-    """Random bytes that follow from a secret."""
-
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-
-    def __call__(self, count: int) -> bytes:
-        return hashlib.shake_256(b"polynomial" + self._key).digest(count)

@@ -21,6 +21,13 @@ SIGNATURE = 64
 TAG = 16
 
 _FIELD = 2**255 - 19
+_LOW_ORDER = frozenset({
+    0,
+    1,
+    _FIELD - 1,
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+})  # fmt: skip
 _KEPT = 1 << 13  # agreements that an identity remembers
 
 
@@ -129,9 +136,13 @@ def derive(secret: bytes, context: bytes, purpose: str, *parties: int) -> bytes:
     return HKDF(hashes.SHA256(), 32, context, info).derive(secret)
 
 
-def canonical(public: bytes) -> bool:
-    """Whether a public key is written in the one way that counts: X25519 itself ignores the topmost bit."""
-    return len(public) == KEY and int.from_bytes(public, "little") < _FIELD
+def usable(public: bytes) -> bool:
+    """Whether a public key is written in the one way that counts, and is a point that secrets can be agreed with.
+
+    X25519 itself ignores the topmost bit, and agrees on zero with the five points whose order divides 8.
+    """
+    point = int.from_bytes(public, "little")
+    return len(public) == KEY and point < _FIELD and point not in _LOW_ORDER
 
 
 def seal(secret: bytes, roster: bytes, sender: int, recipient: int, plain: bytes) -> bytes:

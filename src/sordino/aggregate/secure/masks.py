@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -13,6 +12,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 from sordino.aggregate.integers import UIntArray
+from sordino.aggregate.secure.cores import CORES
 from sordino.aggregate.secure.keys import derive
 
 Mask = tuple[bytes, int]
@@ -21,8 +21,9 @@ Mask = tuple[bytes, int]
 _PIECE = 1 << 18  # bytes of a vector that stay in the cache while the streams pass over them
 _STREAMS = 256
 _BLOCK = 16
-_CORES = min(os.cpu_count() or 1, 8)
+_CORES = CORES
 _WORTH_THREADS = 1 << 26  # bytes of keystream for which threads pay
+_NARROW = 1 << 20  # up to so many bytes of a vector, cores share out the masks; beyond, the vector
 _ZEROS = memoryview(bytes(_PIECE))
 
 
@@ -56,13 +57,25 @@ def add_masks(vector: UIntArray, masks: Sequence[Mask]) -> None:
     """
     if len(masks) * vector.nbytes < _WORTH_THREADS:
         return _add_all(vector, masks, 0)
-    # the cipher and numpy let go of the interpreter, so each core takes a part of the vector
-    unit = _PIECE // vector.itemsize
-    cuts = [unit * round(len(vector) * core / (unit * _CORES)) for core in range(_CORES)] + [len(vector)]
+    # the cipher and numpy let go of the interpreter, so each core takes a part
     with ThreadPoolExecutor(_CORES) as pool:
-        parts = [(vector[a:b], masks, a * vector.itemsize // _BLOCK) for a, b in pairwise(cuts) if a < b]
-        list(pool.map(lambda part: _add_all(*part), parts))
+        if vector.nbytes > _NARROW:
+            unit = _PIECE // vector.itemsize
+            cuts = [unit * round(len(vector) * core / (unit * _CORES)) for core in range(_CORES)] + [len(vector)]
+            parts = [(vector[a:b], masks, a * vector.itemsize // _BLOCK) for a, b in pairwise(cuts) if a < b]
+            list(pool.map(lambda part: _add_all(*part), parts))
+        else:
+            sums = pool.map(lambda core: _sum(vector, masks[core::_CORES]), range(_CORES))
+            for part in sums:
+                np.add(vector, part, out=vector)
     return None
+
+
+def _sum(like: UIntArray, masks: Sequence[Mask]) -> UIntArray:
+    """Returns the sum of masks."""
+    total = np.zeros_like(like)
+    _add_all(total, masks, 0)
+    return total
 
 
 def _add_all(vector: UIntArray, masks: Sequence[Mask], block: int) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from sordino.aggregate.integers import UIntArray, word
 from sordino.aggregate.secure.errors import Malformed, WrongVector
 from sordino.aggregate.secure.keys import KEY, SIGNATURE, TAG
+from sordino.aggregate.secure.named import pack_named, parse_named
 from sordino.aggregate.secure.small import pack_small, parse_small
 from sordino.aggregate.secure.terms import SumTerms
 from sordino.aggregate.secure.wire import Reader, pack_flags, pack_many
@@ -102,6 +102,11 @@ class Roster:
         low, middle, top = keys[:, 0] >= _LARGEST_KEY[0], (keys[:, 1:31] == 0xFF).all(1), keys[:, 31]
         return not ((top >= 0x80) | (low & middle & (top == 0x7F))).any() and len(np.unique(keys, axis=0)) == len(keys)
 
+    def mask_key(self, place: int) -> bytes:
+        """Returns the second key of the line at a place."""
+        start = place * _ENTRY.itemsize + 8 + KEY
+        return self.lines[start : start + KEY]
+
     def entry(self, place: int) -> RosterEntry:
         """Returns the line at a place."""
         start = place * _ENTRY.itemsize
@@ -140,6 +145,12 @@ class Inbox:
     def pack(self) -> bytes:
         return pack_flags(self.sharers) + pack_named(self.boxes)
 
+    @staticmethod
+    def pack_all(sharers: BoolArray, boxes: Mapping[int, Mapping[int, bytes]]) -> dict[int, bytes]:
+        """Returns everybody's inbox, given everybody's boxes."""
+        flags = pack_flags(sharers)
+        return {recipient: flags + pack_named(some) for recipient, some in boxes.items()}
+
     @classmethod
     def parse(cls, reader: Reader) -> Inbox:
         message = cls(reader.flags(), parse_named(reader, DIGEST + SEALED))
@@ -149,7 +160,7 @@ class Inbox:
 
 @dataclass(frozen=True)
 class Masked:
-    """Client: its masked vector, each entry in as many whole bytes as the modulus needs; and its complaints.
+    """Client: its masked vector, each entry in as many bits as the modulus has; and its complaints.
 
     A complaint says that a sender's box cannot be opened, or does not hold what its digests say: by sender, the digest
     of what came, and a signature over both.
@@ -159,31 +170,45 @@ class Masked:
     complaints: Mapping[int, bytes]
 
     def pack(self, terms: SumTerms) -> bytes:
-        size = (terms.modulus_bits + 7) // 8
-        columns = self.vector.astype(self.vector.dtype.newbyteorder("<"), copy=False).view(np.uint8)
-        data = columns.reshape(len(self.vector), -1)[:, :size].tobytes()
-        return pack_named(self.complaints) + _VECTOR.pack(terms.modulus_bits, len(self.vector)) + data
+        head = pack_named(self.complaints) + _VECTOR.pack(terms.modulus_bits, len(self.vector))
+        return b"".join((head, *_pack_residues(self.vector, terms.modulus_bits)))
 
     @classmethod
     def parse(cls, reader: Reader, terms: SumTerms) -> Masked:
         complaints = parse_named(reader, DIGEST + SIGNATURE)
         bits, width = _VECTOR.unpack(reader.take(_VECTOR.size))
-        size, data = (terms.modulus_bits + 7) // 8, np.frombuffer(reader.rest(), np.uint8)
-        if bits != terms.modulus_bits or width != terms.width or len(data) != width * size:
+        whole, rest = divmod(terms.modulus_bits, 8)
+        data = np.frombuffer(reader.rest(), np.uint8)
+        if bits != terms.modulus_bits or width != terms.width or len(data) != width * whole + (width * rest + 7) // 8:
             raise WrongVector(
                 f"a vector of {width} entries modulo 2^{bits} in {len(data)} bytes came where {terms.width} entries "
                 f"modulo 2^{terms.modulus_bits} were agreed"
             )
-        kind = np.dtype(word(bits))
-        if kind.itemsize == size:
-            vector = data.view(kind.newbyteorder("<"))
-        else:
-            columns = np.zeros((width, kind.itemsize), np.uint8)
-            columns[:, :size] = data.reshape(width, size)
-            vector = columns.view(kind.newbyteorder("<")).ravel()
-        if bits % 8 and int(vector.max()) >> bits:
-            raise WrongVector(f"a vector has entries of 2^{bits} and more: they must be residues modulo 2^{bits}")
-        return cls(vector, complaints)
+        return cls(_parse_residues(data, bits, width), complaints)
+
+
+def _pack_residues(vector: UIntArray, bits: int) -> Iterator[memoryview]:
+    """Yields residues modulo 2^bits in that many bits each: whole bytes first, then the bits above them."""
+    whole, rest = divmod(bits, 8)
+    columns = vector.astype(vector.dtype.newbyteorder("<"), copy=False).view(np.uint8).reshape(len(vector), -1)
+    yield np.ascontiguousarray(columns[:, :whole]).data
+    if rest:
+        yield np.packbits(np.unpackbits(columns[:, whole, None], axis=1)[:, 8 - rest :]).data
+
+
+def _parse_residues(data: NDArray[np.uint8], bits: int, width: int) -> UIntArray:
+    """Reads what `_pack_residues` writes; the length was checked."""
+    (whole, rest), kind = divmod(bits, 8), np.dtype(word(bits))
+    if kind.itemsize == whole and not rest:
+        return data.view(kind.newbyteorder("<"))
+    columns = np.zeros((width, kind.itemsize), np.uint8)
+    columns[:, :whole] = data[: width * whole].reshape(width, whole)
+    if rest:
+        high = np.unpackbits(data[width * whole :])
+        if high[width * rest :].any():
+            raise WrongVector("a vector has bits set beyond its end: it was padded")
+        columns[:, whole] = np.packbits(high[: width * rest].reshape(width, rest), axis=1)[:, 0] >> 8 - rest
+    return columns.view(kind.newbyteorder("<")).ravel()
 
 
 @dataclass(frozen=True)
@@ -259,17 +284,3 @@ class Unmask:
         removable = parse_small(reader, terms.width) if terms.reveals else None
         reader.finish()
         return cls(seeds, keys, removable)
-
-
-def pack_named(fields: Mapping[int, bytes]) -> bytes:
-    """Writes fields of one size, each with the place of the client that it is about."""
-    return pack_many([_U32.pack(place) + fields[place] for place in sorted(fields)])
-
-
-def parse_named(reader: Reader, size: int) -> dict[int, bytes]:
-    """Reads what `pack_named` writes."""
-    lines = reader.many(4 + size)
-    places = [int(_U32.unpack(line[:4])[0]) for line in lines]
-    if any(a >= b for a, b in pairwise(places)):
-        raise Malformed("a list by client is not in increasing order")
-    return {place: line[4:] for place, line in zip(places, lines, strict=True)}

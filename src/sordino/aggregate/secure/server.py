@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from sordino.aggregate.integers import UIntArray, reduce, to_residues, word
 from sordino.aggregate.secure.boxes import check_complaint, justified
 from sordino.aggregate.secure.checks import KeyRegistry, check_enough
+from sordino.aggregate.secure.cores import on_all_cores
 from sordino.aggregate.secure.errors import (
     BadShare,
     BadSignature,
@@ -19,7 +22,7 @@ from sordino.aggregate.secure.errors import (
     OutOfTurn,
     SplitView,
 )
-from sordino.aggregate.secure.keys import KEY, canonical, verify
+from sordino.aggregate.secure.keys import KEY, usable, verify
 from sordino.aggregate.secure.masks import add_masks
 from sordino.aggregate.secure.messages import (
     DIGEST,
@@ -34,13 +37,18 @@ from sordino.aggregate.secure.messages import (
     Unmask,
     UnmaskRequest,
 )
-from sordino.aggregate.secure.recovery import SharedSecrets, good_share, leftover_masks
+from sordino.aggregate.secure.named import named
+from sordino.aggregate.secure.recovery import leftover_masks
+from sordino.aggregate.secure.share_table import ShareTable
 from sordino.aggregate.secure.tags import check_size, tags_by_reader
 from sordino.aggregate.secure.terms import SumTerms
 from sordino.aggregate.secure.view import RosterView
 from sordino.aggregate.secure.wire import MessageKind, Reader, Signed, fingerprint, from_server, open_client
 from sordino.errors import ProtocolError
 from sordino.types import BoolArray, IntArray
+
+_Given = TypeVar("_Given")
+_Got = TypeVar("_Got")
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,7 @@ class SumServer:
 
     **Formal guarantees**: a message that is refused changes nothing but `blamed`; one that is accepted was signed by
     its sender, and is the only one of its sender and stage. The total is exact for every set of survivors for which
-    `close` and `open` do not raise. Nobody is blamed who kept to the protocol.
+    `close` and `open` do not raise. Nobody is blamed who kept to the protocol (if no more than `terms.corrupt` lie).
     **Edge cases**: `close` raises `TooFewClients` when the stage has too few messages, `open` raises `BadShare` when a
     client has dealt bad shares of its own secrets (and names it): the server is then done for.
     **Reference**: Bonawitz et al. (2017), Figure 4; Bell et al. (2020), Algorithm 3.
@@ -74,18 +82,41 @@ class SumServer:
         self.blamed = dict[int, str]()
         self._registry, self._finished = registry, False
         self._entries, self._keys = dict[int, RosterEntry](), set[bytes]()
-        self._shares, self._unmasked = dict[int, Shares](), dict[int, Unmask]()
-        self._boxes = dict[int, dict[int, bytes]]()
+        self._shares, self._responders = dict[int, Shares](), set[int]()
         self._complaints = dict[int, dict[int, bytes]]()
+        """By accused, by accuser: its signature."""
+        self._denied = dict[int, tuple[int, ...]]()
         self._consents, self._awaited = dict[int, bytes](), set[int]()
         self._total = np.zeros(terms.width, word(terms.modulus_bits))
         self._removed = np.zeros_like(self._total)
 
     def receive(self, message: bytes) -> int:
         """Takes in one client's message of the open stage, and returns its sender."""
+        return self._take(self._opened(message))
+
+    def receive_all(self, messages: Sequence[bytes]) -> list[int | ProtocolError]:
+        """Takes in many clients' messages of the open stage, as `receive` does one after the other.
+
+        Signatures are verified on all cores. Returns, for each message, its sender, or why it was refused.
+        """
+        opened = [_attempt(self._opened, message) for message in messages]
+        on_all_cores(self._look, opened)
+        return [_attempt(self._take, each) if isinstance(each, Signed) else each for each in opened]
+
+    def _opened(self, message: bytes) -> Signed:
         if self._finished:
             raise OutOfTurn("the sum is finished: start another attempt")
-        signed = open_client(self.terms, self.due, message)
+        return open_client(self.terms, self.due, message)
+
+    def _look(self, signed: Signed | ProtocolError) -> None:
+        """Verifies signatures ahead of time: they are then remembered (see `keys.verify`)."""
+        if isinstance(signed, Signed) and self._expects(signed.sender) and signed.sender in self._registry:
+            with suppress(ProtocolError):
+                signed.verify(self._registry[signed.sender])
+                if self.due is MessageKind.CONSENT:
+                    self._check_names(signed.sender, Consent.parse(Reader(signed.body)).names)
+
+    def _take(self, signed: Signed) -> int:
         take = {
             MessageKind.ADVERTISE: self._take_keys,
             MessageKind.SHARES: self._take_shares,
@@ -118,26 +149,21 @@ class SumServer:
         if self.due is not MessageKind.UNMASK or self._finished:
             raise OutOfTurn(f"the sum cannot be opened while {self.due.name} is due, or for a second time")
         self._finished = True
-        known = SharedSecrets(self._view, self._sharers, self._alive, self._shares, self._unmasked)
         try:
-            masks = leftover_masks(known)
+            masks = leftover_masks(self._table, self._sharers, self._alive)
         except BadShare as error:
             if error.client is not None:
                 self.blamed.setdefault(error.client, str(error))
             raise
         add_masks(self._total, masks)
         total = reduce(self._total - self._removed, self.terms.modulus_bits)
-        responders = self._view.clients(self._flags(self._unmasked))
+        responders = self._view.clients(self._flags(self._responders))
         return Opened(total, self._view.clients(self._alive), responders, dict(self.blamed))
 
     def _check_sender(self, signed: Signed) -> None:
         """Refuses a message that is not due from its sender, or that it did not sign; it is then nobody's fault."""
         sender = signed.sender
-        if self.due is MessageKind.ADVERTISE:
-            expected = sender in self.terms.invited and sender not in self._entries
-        else:
-            expected = self._view.places.get(sender) in self._awaited
-        if not expected:
+        if not self._expects(sender):
             raise OutOfTurn(f"client {sender} sent {self.due.name} though nothing is due from it: drop it")
         identity = self._registry.get(sender)
         if identity is None:
@@ -145,6 +171,11 @@ class SumServer:
         signed.verify(identity)
         if self.due is MessageKind.ADVERTISE:
             self._check_fresh(signed)
+
+    def _expects(self, sender: int) -> bool:
+        if self.due is MessageKind.ADVERTISE:
+            return sender in self.terms.invited and sender not in self._entries
+        return self._view.places.get(sender) in self._awaited
 
     def _check_fresh(self, signed: Signed) -> None:
         """Refuses a key that somebody else has sent: one of them copied it, and it cannot be told who."""
@@ -154,8 +185,11 @@ class SumServer:
 
     def _take_keys(self, signed: Signed) -> None:
         keys = Advertise.parse(Reader(signed.body))
-        if not (canonical(keys.share_key) and canonical(keys.mask_key)) or keys.share_key == keys.mask_key:
-            raise KeySwapped(f"client {signed.sender} sent keys that are not canonical, or the same one twice")
+        if not (usable(keys.share_key) and usable(keys.mask_key)) or keys.share_key == keys.mask_key:
+            raise KeySwapped(
+                f"client {signed.sender} sent keys that are not canonical, that no secret can be agreed with, or the "
+                "same one twice: drop it"
+            )
         self._entries[signed.sender] = RosterEntry(signed.sender, keys, signed.signature)
         self._keys |= {keys.share_key, keys.mask_key}
 
@@ -169,41 +203,31 @@ class SumServer:
     def _take_shares(self, signed: Signed) -> None:
         place, shares = self._view.places[signed.sender], Shares.parse(Reader(signed.body))
         wanted = min(self.terms.degree + 1, self._view.size) if self.terms.degree else self._view.size
-        holders = list(shares.digests)
-        if len(holders) != wanted or place not in shares.digests or holders[-1] >= self._view.size:
+        holders = named(shares.digests).places.tolist()
+        if len(holders) != wanted or place not in holders or holders[-1] >= self._view.size:
             raise Malformed(f"client {signed.sender} has other holders of its shares than {wanted} with itself")
         if len(shares.sealed) != wanted - 1:
             raise Malformed(f"client {signed.sender} sent {len(shares.sealed)} boxes, not one for each holder")
-        others = (holder for holder in holders if holder != place)
-        self._boxes[place] = {
-            holder: shares.digests[holder] + box for holder, box in zip(others, shares.sealed, strict=True)
-        }
-        self._shares[place] = replace(shares, sealed=[])
+        self._shares[place] = shares
         self._awaited.discard(place)
 
     def _close_shares(self) -> dict[int, bytes]:
         check_enough(self.terms, len(self._shares))
-        self._sharers = self._flags(self._shares)
-        inboxes: dict[int, dict[int, bytes]] = {place: {} for place in self._shares}
-        for sender, boxes in self._boxes.items():
-            for recipient, box in boxes.items():
-                if recipient in inboxes:
-                    inboxes[recipient][sender] = box
-        self._held = {place: frozenset(boxes) for place, boxes in inboxes.items()}
-        messages = {
-            place: from_server(self.terms, MessageKind.INBOX, Inbox(self._sharers, boxes).pack())
-            for place, boxes in inboxes.items()
-        }
+        self._sharers, self._table = self._flags(self._shares), ShareTable.of(self._view, self._shares)
+        inboxes = Inbox.pack_all(self._sharers, self._table.inboxes())
+        messages = {place: from_server(self.terms, MessageKind.INBOX, inbox) for place, inbox in inboxes.items()}
+        self._shares = {}
         return self._next(MessageKind.MASKED, messages)
 
     def _take_masked(self, signed: Signed) -> None:
         place, masked = self._view.places[signed.sender], Masked.parse(Reader(signed.body), self.terms)
         for accused, complaint in masked.complaints.items():
-            box = self._boxes.get(accused, {}).get(place)
+            box = self._table.box(accused, place)
             if box is None or not self._complains(place, accused, box, complaint):
                 raise ForeignShare(f"client {signed.sender} complains about a box that it was not sent")
         for accused, complaint in masked.complaints.items():
             self._complaints.setdefault(accused, {})[place] = complaint[DIGEST:]
+        self._denied[place] = tuple(masked.complaints)
         self._total += masked.vector
         self._awaited.discard(place)
 
@@ -232,8 +256,8 @@ class SumServer:
             raise SplitView(f"client {signed.sender} consents to another story of who is alive: drop the message")
         self._check_names(signed.sender, consent.names)
         for accuser in self._complaints.get(place, {}):
-            box, opening = self._boxes[place][accuser], consent.openings.get(accuser)
-            if justified(self._view, place, accuser, box, opening):
+            box, opening = self._table.box(place, accuser), consent.openings.get(accuser)
+            if box is None or justified(self._view, place, accuser, box, opening):
                 self.blamed.setdefault(signed.sender, f"its box for client {self._view.client(accuser)} was useless")
             else:
                 self.blamed.setdefault(self._view.client(accuser), f"it denied a good box of client {signed.sender}")
@@ -252,32 +276,31 @@ class SumServer:
         return None
 
     def _close_consents(self) -> dict[int, bytes]:
+        self._blame_the_silent()
         check_enough(self.terms, len(self._consents))
         if self.terms.tagged:
             read = tags_by_reader(self._alive, self._consents)
             return self._next(MessageKind.UNMASK, {reader: self._request(tags) for reader, tags in read.items()})
         return self._next(MessageKind.UNMASK, dict.fromkeys(self._consents, self._request(self._consents)))
 
+    def _blame_the_silent(self) -> None:
+        """Blames who vanished without a word to more complaints than corrupt clients can make up among themselves."""
+        for accused, accusers in self._complaints.items():
+            if accused not in self._consents and len(accusers) > self.terms.corrupt:
+                self.blamed.setdefault(
+                    self._view.client(accused),
+                    f"its boxes for {len(accusers)} clients were useless, and it vanished before it could be asked",
+                )
+
     def _request(self, consents: Mapping[int, bytes]) -> bytes:
         return from_server(self.terms, MessageKind.REQUEST, UnmaskRequest(consents).pack())
 
     def _take_unmasking(self, signed: Signed) -> None:
         place, unmask = self._view.places[signed.sender], Unmask.parse(Reader(signed.body), self.terms)
-        held = {owner for owner in self._held[place] if place not in self._complaints.get(owner, {})} | {place}
-        seeds = {owner for owner in held if self._alive[owner]}
-        if unmask.seeds.keys() != seeds or unmask.keys.keys() != held - seeds:
-            raise ForeignShare(f"client {signed.sender} sent shares that it was not asked for, or not all: drop them")
-        for kind, shares in enumerate((unmask.seeds, unmask.keys)):
-            for owner, share in shares.items():
-                if not good_share(self._view, owner, place, share, self._shares[owner], kind):
-                    raise BadShare(
-                        f"client {signed.sender} returned another share of client {self._view.client(owner)} than "
-                        "it was given: drop its answer",
-                        signed.sender,
-                    )
+        self._table.take(place, unmask, self._alive, self._denied.get(place, ()))
         if unmask.removable is not None:
             self._removed += to_residues(unmask.removable, self.terms.modulus_bits)
-        self._unmasked[place] = replace(unmask, removable=None)
+        self._responders.add(place)
         self._awaited.discard(place)
 
     def _flags(self, places: Iterable[int]) -> BoolArray:
@@ -289,3 +312,11 @@ class SumServer:
         """Opens the next stage, in which those who are answered are expected."""
         self.due, self._awaited = due, set(answers)
         return {self._view.client(place): message for place, message in answers.items()}
+
+
+def _attempt(call: Callable[[_Given], _Got], given: _Given) -> _Got | ProtocolError:
+    """Returns what a call returns, or why it refused."""
+    try:
+        return call(given)
+    except ProtocolError as error:
+        return error

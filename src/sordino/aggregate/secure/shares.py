@@ -4,7 +4,8 @@ Field, polynomial and layout are those of pycryptodome's `Crypto.Protocol.Secret
 block, and the tests split with one and combine with the other. The library works through one share at a time, bit by
 bit: a cohort of a hundred would take it longer than all the rest of the protocol (`benchmarks/secagg.py` measures it).
 
-An element is held *spread*: its 128 bits in the 128 bytes of one large integer. Multiplying two of those adds up, in
+Secrets are recovered by the thousand, in arrays (`field.py`). They are split one at a time: there an element is held
+*spread*: its 128 bits in the 128 bytes of one large integer. Multiplying two of those adds up, in
 each byte, how many products of bits fall there (at most 128, so nothing carries), and the lowest bit of every byte is
 the product of polynomials over GF(2). Several elements lie side by side in *lanes* of 256 bytes.
 """
@@ -16,8 +17,21 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
+
+from sordino.aggregate.secure.cores import on_all_cores
+from sordino.aggregate.secure.field import (
+    from_bytes,
+    inverse_points,
+    multiples_of,
+    times_fixed,
+    times_small,
+    to_bytes,
+)
+from sordino.types import BoolArray, Words
 
 BLOCK = 16
+_AT_ONCE = 1 << 14  # elements that stay in the cache while they are multiplied
 _LANE = 256 * 8
 _HALF = 128 * 8
 _REDUCE = 1 | 1 << 8 | 1 << 16 | 1 << 56  # x^128 = x^7 + x^2 + x + 1
@@ -30,11 +44,6 @@ def _lanes(count: int) -> tuple[int, int, int]:
     bits = every * (int.from_bytes(b"\1" * 256, "little"))
     low = every * ((1 << _HALF) - 1)
     return bits, bits & low, bits & (low << _HALF)
-
-
-def _times(a: int, b: int, masks: tuple[int, int, int]) -> int:
-    """Returns the products of the elements in the lanes of a with the one element b."""
-    return _reduced(a * b & masks[0], masks)
 
 
 def _reduced(product: int, masks: tuple[int, int, int]) -> int:
@@ -62,9 +71,6 @@ def _gathered(lanes: int, size: int) -> bytes:
 @lru_cache(maxsize=1 << 14)
 def _point(x: int) -> int:
     return _spread(x.to_bytes(BLOCK, "big"))[0]
-
-
-_ONE = _lanes(1)
 
 
 def split(secrets: bytes, threshold: int, holders: int, entropy: Callable[[int], bytes] = os.urandom) -> list[bytes]:
@@ -102,70 +108,57 @@ def combine(shares: Mapping[int, bytes], holders: int) -> bytes:
 
     **Edge cases**: too few shares, or a wrong one, give some other bytes: compare the result with a commitment.
     """
-    present = sorted(shares)
-    size = len(shares[present[0]])
-    masks, total = _lanes(size // BLOCK), 0
-    weights, factor = _weights(tuple(present), holders)
-    for share, weight in zip(_spread(b"".join(shares[x] for x in present), len(present)), weights, strict=True):
-        total ^= share * weight & masks[0]
-    return _gathered(_times(_reduced(total, masks), factor, masks), size)
+    size, present = len(next(iter(shares.values()))), np.zeros((1, holders), bool)
+    table = np.zeros((1, holders, size), np.uint8)
+    for point, share in shares.items():
+        present[0, point - 1], table[0, point - 1] = True, np.frombuffer(share, np.uint8)
+    blocks = table.reshape(holders, -1, BLOCK).swapaxes(0, 1)
+    return combine_all(blocks, np.repeat(present, len(blocks), 0)).tobytes()
 
 
-@lru_cache(maxsize=64)
-def _weights(present: tuple[int, ...], holders: int) -> tuple[list[int], int]:
-    """Returns Lagrange's weights at zero, λ_x = Π m/(x + m) over the other points m that are present, but for a factor.
+def combine_all(shares: NDArray[np.uint8], present: BoolArray) -> NDArray[np.uint8]:
+    """Returns secrets of 16 bytes `[n, 16]` from the shares `[n, holders, 16]` that are present `[n, holders]`.
 
-    They follow from those of all points: one that is missing multiplies every weight by (x + m)/m. So a few missing
-    points cost little, whichever they are; and the 1/m are the same for all, which makes the factor.
+    Lagrange's weights at zero are λ_x = Π m/(x + m) over the other points m that are present. Let all 2^k − 1 nonzero
+    numbers of k bits be points. If all were present, x + m would run through them as m does, and every weight be 1; so
+    λ_x = Π (x + m)/m over the points that are *missing*. Those beyond the last holder always are, the others are few.
+
+    **Edge cases**: as `combine`; what stands where a share is not present does not matter.
     """
-    missing = sorted(set(range(1, holders + 1)).difference(present))
-    factor, all_weights, bits = _point(1), _all_weights(holders), _ONE[0]
-    for m in missing:
-        factor = _times(factor, _inverse(_point(m)), _ONE)
-    at_once = max(1, 126 // holders.bit_length())  # so many points' product is below degree 128: no reduction
-    weights = []
-    for x in present:
-        weight = all_weights[x - 1]
-        for start in range(0, len(missing), at_once):
-            product = 1
-            for m in missing[start : start + at_once]:
-                product = product * _point(x ^ m) & bits
-            weight = _times(weight, product, _ONE)
-        weights.append(weight)
-    return weights, factor
+    secrets, order = np.zeros((len(present), BLOCK), np.uint8), np.argsort((~present).sum(1), kind="stable")
+    step = max(1, _AT_ONCE // present.shape[1])  # as many rows as stay in the cache, and lack about as many points
+
+    def combine_some(start: int) -> None:
+        rows = order[start : start + step]
+        secrets[rows] = _combined(shares[rows], present[rows])
+
+    on_all_cores(combine_some, range(0, len(order), step))
+    return secrets
 
 
-@lru_cache(maxsize=64)
-def _all_weights(holders: int) -> list[int]:
-    """Returns the weights when every point is present."""
-    points, everything, below = range(1, holders + 1), _point(1), list[int]()
-    for x in points:
-        everything = _times(everything, _point(x), _ONE)
-        product = _point(x)  # cancels x itself from the product of all points
-        for m in points:
-            if m != x:
-                product = _times(product, _point(x ^ m), _ONE)
-        below.append(product)
-    return [_times(everything, inverse, _ONE) for inverse in _inverses(below)]
+def _combined(shares: NDArray[np.uint8], present: BoolArray) -> NDArray[np.uint8]:
+    (rows, holders), missing = present.shape, (~present).sum(1)
+    points, (weights, inverses, factor) = np.arange(1, holders + 1), _beyond(holders)
+    terms = from_bytes(shares * present[..., None])
+    terms = times_fixed(terms, weights, np.broadcast_to(points - 1, present.shape))
+    gone = np.argsort(present, axis=1, kind="stable")[:, : int(missing.max())].T + 1
+    lacks = missing > np.arange(len(gone))[:, None]  # rows that lack no more points are multiplied by one
+    for point, lacking in zip(gone, lacks, strict=True):
+        by = np.where(lacking[:, None], points ^ point[:, None], 1).astype(np.uint64)
+        terms = times_small(terms, by, holders.bit_length())
+    secrets = times_fixed(np.bitwise_xor.reduce(terms, axis=2), factor, np.zeros(rows, np.int64))
+    for point in np.where(lacks, gone, 1):
+        secrets = times_fixed(secrets, inverses, point)
+    return to_bytes(secrets)
 
 
-def _inverses(elements: list[int]) -> list[int]:
-    """Returns 1/e for every element, at the price of one inversion: 1/a = b·(1/ab)."""
-    running = [_point(1)]
-    for element in elements:
-        running.append(_times(running[-1], element, _ONE))
-    inverse, inverses = _inverse(running.pop()), []
-    for element in reversed(elements):
-        inverses.append(_times(inverse, running.pop(), _ONE))
-        inverse = _times(inverse, element, _ONE)
-    return inverses[::-1]
-
-
-@lru_cache(maxsize=1 << 12)
-def _inverse(element: int) -> int:
-    """Returns 1/a = a^(2^128 − 2), the product of a^2, a^4, …, a^(2^127)."""
-    power, product = element, _point(1)
-    for _ in range(127):
-        power = _times(power, power, _ONE)
-        product = _times(product, power, _ONE)
-    return product
+@lru_cache(maxsize=8)
+def _beyond(holders: int) -> tuple[Words, Words, Words]:
+    """Multiples of Π (x + m) over the points m beyond the last holder, for each x; of each 1/m; and of Π 1/m."""
+    bits, points = holders.bit_length(), np.arange(1, holders + 1, dtype=np.uint64)
+    inverses, weights = multiples_of(inverse_points(bits)), np.zeros((2, holders), np.uint64)
+    weights[1], factor = 1, np.array([[0], [1]], np.uint64)
+    for point in range(holders + 1, 1 << bits):
+        weights = times_small(weights, points ^ np.uint64(point), bits)
+        factor = times_fixed(factor, inverses, np.array([point]))
+    return multiples_of(weights), inverses, multiples_of(factor)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sordino.aggregate.secure.errors import Malformed, OutOfTurn
-from sordino.aggregate.secure.messages import SECRET, pack_named, parse_named
+from sordino.aggregate.secure.messages import SECRET
+from sordino.aggregate.secure.named import pack_named, parse_named
 from sordino.aggregate.secure.terms import SumTerms
 from sordino.aggregate.secure.wire import MessageKind, Reader, pack_flags
 from sordino.types import BoolArray

@@ -14,7 +14,7 @@ from sordino.aggregate.secure.errors import Malformed
 from sordino.errors import RecipeError
 from sordino.types import whole_part
 
-VERSION = 3
+VERSION = 4
 """Version of the protocol: of its messages, its keys and its checks."""
 
 _NUMBERS = struct.Struct("<11Q32s")

@@ -41,6 +41,11 @@ class RosterView:
     def _ids(self) -> list[int]:
         return [int(client) for client in self.roster.clients.tolist()]
 
+    @cached_property
+    def id_bytes(self) -> list[bytes]:
+        """Everybody's id as 8 bytes, by place."""
+        return [client.to_bytes(8, "little") for client in self._ids]
+
     def client(self, place: int) -> int:
         """Returns the id of the client at a place."""
         return self._ids[place]
@@ -84,6 +89,18 @@ def share_digest(view: RosterView, owner: int, holder: int, kind: int, share: by
     """
     who = owner.to_bytes(8, "little") + holder.to_bytes(8, "little")
     return hashlib.sha256(b"share%d" % kind + view.fingerprint + who + share).digest()[:SECRET]
+
+
+def held_digests(view: RosterView, owners: IntArray, holder: int, kind: int, shares: bytes) -> bytes:
+    """Returns the digests (see `share_digest`) of all shares of one kind that a holder has; clients by place."""
+    sha256, head, tail, ids = hashlib.sha256, b"share%d" % kind + view.fingerprint, view.id_bytes[holder], view.id_bytes
+    starts = range(0, len(shares), SECRET)
+    return b"".join(
+        [
+            sha256(head + ids[owner] + tail + shares[at : at + SECRET]).digest()[:SECRET]
+            for owner, at in zip(owners.tolist(), starts, strict=True)
+        ]
+    )
 
 
 def mask_agreement(terms: SumTerms, client: int, secret: bytes) -> Agreement:

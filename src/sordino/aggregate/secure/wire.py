@@ -1,4 +1,4 @@
-"""How messages of a secure sum travel as bytes, version 3: fixed little-endian fields, no pickle, nothing optional.
+"""How messages of a secure sum travel as bytes, version 4: fixed little-endian fields, no pickle, nothing optional.
 
     every message     magic "SRDN", version, kind, round (8 bytes), fingerprint of the terms (32 bytes), then
     from a client     its id (8 bytes), the body, and an Ed25519 signature over all of that
@@ -14,6 +14,7 @@ import hashlib
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 
@@ -110,9 +111,14 @@ class Signed:
     body: memoryview
     signature: bytes
 
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """What its sender should have signed."""
+        return fingerprint(self.terms, self.kind, self.sender, self.body)
+
     def verify(self, public: bytes) -> None:
         """Raises `BadSignature` unless the owner of this identity signed the message."""
-        verify(public, self.signature, fingerprint(self.terms, self.kind, self.sender, self.body), self.sender)
+        verify(public, self.signature, self.fingerprint, self.sender)
 
 
 def fingerprint(terms: SumTerms, kind: MessageKind, sender: int, body: bytes | memoryview) -> bytes:
@@ -150,18 +156,25 @@ def most_bytes(terms: SumTerms, kind: MessageKind) -> int:
     """Returns how long the body of a message of this kind can be at most."""
     clients, holders, flags = len(terms.clients), terms.holders, 4 + (len(terms.clients) + 7) // 8
     removable = 64 + 8 * terms.width + 8 * terms.width // 1000 if terms.reveals else 0
-    sizes = {
-        MessageKind.ADVERTISE: 64,
-        MessageKind.ROSTER: 4 + 136 * clients,
-        MessageKind.SHARES: 40 + 116 * holders,
-        MessageKind.INBOX: flags + 4 + 116 * clients,
-        MessageKind.MASKED: 9 + 100 * clients + 8 * terms.width,
-        MessageKind.SURVIVORS: flags + 4 + 68 * clients,
-        MessageKind.CONSENT: 104 + 36 * holders + (16 * clients if terms.tagged else 0),
-        MessageKind.REQUEST: 4 + 68 * clients,
-        MessageKind.UNMASK: 8 + 40 * clients + removable,
-    }
-    return sizes[kind]
+    match kind:
+        case MessageKind.ADVERTISE:
+            return 64
+        case MessageKind.ROSTER:
+            return 4 + 136 * clients
+        case MessageKind.SHARES:
+            return 40 + 116 * holders
+        case MessageKind.INBOX:
+            return flags + 4 + 116 * clients
+        case MessageKind.MASKED:
+            return 9 + 100 * clients + 8 * terms.width
+        case MessageKind.SURVIVORS:
+            return flags + 4 + 68 * clients
+        case MessageKind.CONSENT:
+            return 104 + 36 * holders + (16 * clients if terms.tagged else 0)
+        case MessageKind.REQUEST:
+            return 4 + 68 * clients
+        case MessageKind.UNMASK:
+            return 8 + 40 * clients + removable
 
 
 def _header(terms: SumTerms, kind: MessageKind) -> bytes:

@@ -56,7 +56,7 @@ def own_csv(
     used = [(i, name) for name, i in columns.items() if name not in {label, client, *drop}]
     x, y, owners = [], [], []
     for row in table:
-        x.append([row.number(i, name) for i, name in used])
+        x.append([_number(row, i, name) for i, name in used])
         y.append(_target(row, columns[label], label, class_names))
         owners.append(row.fields[columns[client]] if client else "")
     if not x or not used:
@@ -89,6 +89,20 @@ def own_npz(folder: Path, file: str | os.PathLike[str], classes: int | None = No
         return Records(x, y, test_x, test_y, known, owners)
     known = count_classes(y) if classes is None else classes
     return hold_out(Records(x, y, x[:0], y[:0], known, owners), test, "own", people=True)
+
+
+def _number(row: TableRow, index: int, name: str) -> float:
+    """Returns a feature; words are most often somebody's name, which is said."""
+    try:
+        float(row.fields[index])
+    except ValueError:
+        why = (
+            f"is {row.fields[index]!r}, which is no number: if it says whose record it is, set data.client = {name!r} "
+            f'(and partition.kind = "by_key", so that they are the clients); else encode it, or leave it out: '
+            f"data.drop = [{name!r}]"
+        )
+        raise row.error(name, why) from None
+    return row.number(index, name)
 
 
 def _place(folder: Path, file: str | os.PathLike[str]) -> Path:

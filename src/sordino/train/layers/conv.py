@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +10,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from sordino.train.layers.layer import Component, IntPair
+
+_PATCHES = 2**18
+"""Numbers of patches that are laid out at once, so that they stay in a core's own cache."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,7 @@ class Conv2d:
 
     def gradient(self, x: Tensor, error: Tensor, out: Tensor) -> None:
         if out.dtype != error.dtype:
-            each = self._examples(x.double(), error.double())
-            self.place(each.view(*error.shape[:2], -1).sum(1), out)
+            self.place(tuple(each.sum(1) for each in self.examples(x.double(), error.double())), out)
             return
         weights, like = self.weight.of(out), _channels_last(self.weight.of(out)[0])
         biases = [None] * len(out) if self.bias is None else list(self.bias.of(out))
@@ -50,27 +53,28 @@ class Conv2d:
             if bias is not None:
                 bias.copy_(by_bias)
 
-    def examples(self, x: Tensor, error: Tensor) -> Tensor:
-        return self._examples(x, error).view(*error.shape[:2], -1)
+    def examples(self, x: Tensor, error: Tensor) -> tuple[Tensor, ...]:
+        """Returns each image's gradient: the weights in the order of the patches, and the bias."""
+        windows, errors = self._windows(x.flatten(0, 1)), error.flatten(0, 1).permute(0, 2, 3, 1).flatten(1, 2)
+        by_weight = windows.new_empty(len(windows), errors.shape[2], math.prod(windows.shape[3:]))
+        images = max(1, _PATCHES // math.prod(windows.shape[1:]))
+        for some, wrong, out in zip(windows.split(images), errors.split(images), by_weight.split(images), strict=True):
+            torch.bmm(wrong.mT, some.reshape(*wrong.shape[:2], -1), out=out)
+        parts = (by_weight,) if self.bias is None else (by_weight, errors.sum(1))
+        return tuple(part.view(*error.shape[:2], -1) for part in parts)
 
-    def place(self, sums: Tensor, out: Tensor) -> None:
+    def place(self, sums: tuple[Tensor, ...], out: Tensor) -> None:
         count, channels, height, width = self.weight.shape
-        by_weight = sums[:, : self.weight.size].view(len(sums), count, height, width, channels)
+        by_weight = sums[0].view(len(out), count, height, width, channels)
         self.weight.of(out).copy_(by_weight.permute(0, 1, 4, 2, 3))
         if self.bias is not None:
-            self.bias.of(out).copy_(sums[:, self.weight.size :])
+            self.bias.of(out).copy_(sums[1])
 
     def squared_norms(self, x: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
         # in double precision: where examples cancel, rounding is relative to what cancelled
-        each = self._examples(x.double(), error.double()).view(*error.shape[:2], -1)
+        each = torch.cat(self.examples(x.double(), error.double()), 2)
         lengths = torch.linalg.vector_norm(each, dim=2).sum(1)
         return each.sum(1).square().sum(1).to(x.dtype), lengths.to(x.dtype)
-
-    def _examples(self, x: Tensor, error: Tensor) -> Tensor:
-        """Returns each image's gradient, `[images, entries]`, in the order of the patches and then the bias."""
-        patches, errors = self._patches(x.flatten(0, 1)), error.flatten(0, 1).permute(0, 2, 3, 1).flatten(1, 2)
-        by_weight = torch.bmm(errors.mT, patches).flatten(1)
-        return by_weight if self.bias is None else torch.cat([by_weight, errors.sum(1)], 1)
 
     def _weights(self, rows: Tensor) -> list[Tensor]:
         return [_channels_last(weight) for weight in self.weight.of(rows)]
@@ -84,12 +88,11 @@ class Conv2d:
         )
         return found
 
-    def _patches(self, images: Tensor) -> Tensor:
-        """Returns the patches that the kernel sees: `[images, positions, entries of a patch]`."""
+    def _windows(self, images: Tensor) -> Tensor:
+        """Returns a view of what the kernel sees: `[images, down, across, height, width, channels]`."""
         (height, width), (down, across) = self.weight.shape[2:], self.stride
         padded = functional.pad(images, (self.padding[1], self.padding[1], self.padding[0], self.padding[0]))
-        windows = padded.unfold(2, height, down).unfold(3, width, across)
-        return windows.permute(0, 2, 3, 4, 5, 1).flatten(3).flatten(1, 2)
+        return padded.unfold(2, height, down).unfold(3, width, across).permute(0, 2, 3, 4, 5, 1)
 
 
 def _channels_last(weight: Tensor) -> Tensor:

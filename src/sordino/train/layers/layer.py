@@ -72,10 +72,10 @@ class Weighted(Layer, Protocol):
 class Single(Weighted, Protocol):
     """A layer whose gradients of single examples are in memory anyway: those are what is clipped and added up."""
 
-    def examples(self, x: Tensor, error: Tensor) -> Tensor:
-        """Returns each example's own gradient, `[n, b, entries of the layer]`."""
+    def examples(self, x: Tensor, error: Tensor) -> tuple[Tensor, ...]:
+        """Returns each example's own gradient by each of the layer's weights, `[n, b, entries]`."""
 
-    def place(self, sums: Tensor, out: Tensor) -> None:
+    def place(self, sums: tuple[Tensor, ...], out: Tensor) -> None:
         """Writes sums of such gradients into the rows of `out [n, d]`."""
 
 
@@ -83,9 +83,10 @@ def product(left: Tensor, right: Tensor, out: Tensor) -> None:
     """Writes products of matrices, added up in the precision that `out` has."""
     if out.dtype == left.dtype:
         torch.bmm(left, right, out=out)
-    elif left.shape[0] > 1 or right.shape[1] <= _BLOCK:
+    elif right.shape[1] <= _BLOCK:
         torch.bmm(left.double(), right.double(), out=out)
     else:  # doubles of a few rows at a time stay in a core's own cache
         out.zero_()
-        for some, others in zip(left[0].split(_BLOCK, 1), right[0].split(_BLOCK), strict=True):
-            out[0].addmm_(some.double(), others.double())
+        for one, other, total in zip(left, right, out, strict=True):
+            for some, others in zip(one.split(_BLOCK, 1), other.split(_BLOCK), strict=True):
+                total.addmm_(some.double(), others.double())

@@ -48,7 +48,8 @@ class Linear:
         x, error = x.flatten(1, -2), error.flatten(1, -2)
         count, inputs, outputs = x.shape[1], x.shape[2], error.shape[2]
         constant = 0 if self.bias is None else 1  # the bias is the weight of a constant input
-        own = (x.square().sum(2) + (constant + inputs * TINY)) * (error.square().sum(2) + outputs * TINY)
+        given, wrong = (torch.linalg.vector_norm(part, dim=2).square_() for part in (x, error))
+        own = given.add_(constant + inputs * TINY).mul_(wrong.add_(outputs * TINY))
         singles = own.mul_(1 + (inputs + outputs + 8) * SINGLE_ERROR).add_(TINY)  # not below the truth
         if count == 1:
             return singles[:, 0], singles[:, 0].sqrt()

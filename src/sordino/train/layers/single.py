@@ -21,19 +21,19 @@ class Whole:
     weight: Component
 
     def gradient(self, x: Tensor, error: Tensor, out: Tensor) -> None:
-        self.place(self.examples(x, error).sum(1, dtype=out.dtype), out)
+        self.place(tuple(each.sum(1, dtype=out.dtype) for each in self.examples(x, error)), out)
 
     def squared_norms(self, x: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
-        each = self.examples(x, error).double()
+        each = torch.cat(self.examples(x, error), 2).double()
         lengths = torch.linalg.vector_norm(each, dim=2).sum(1)
         return each.sum(1).square().sum(1).to(error.dtype), lengths.to(error.dtype)
 
-    def examples(self, x: Tensor, error: Tensor) -> Tensor:
+    def examples(self, x: Tensor, error: Tensor) -> tuple[Tensor, ...]:
         """Returns each example's own gradient, `[n, b, entries]`."""
-        return error.reshape(*error.shape[:2], -1)
+        return (error.reshape(*error.shape[:2], -1),)
 
-    def place(self, sums: Tensor, out: Tensor) -> None:
-        self.weight.of(out).copy_(sums.view(len(sums), *self.weight.shape))
+    def place(self, sums: tuple[Tensor, ...], out: Tensor) -> None:
+        self.weight.of(out).copy_(sums[0].view(len(out), *self.weight.shape))
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class Affine(Whole):
 
     bias: Component | None = None
 
-    def examples(self, x: Tensor, error: Tensor) -> Tensor:
+    def examples(self, x: Tensor, error: Tensor) -> tuple[Tensor, ...]:
         scale = (x * error).sum(2)
-        return scale if self.bias is None else torch.cat([scale, error.sum(2)], 2)
+        return (scale,) if self.bias is None else (scale, error.sum(2))
 
-    def place(self, sums: Tensor, out: Tensor) -> None:
-        super().place(sums[:, : self.weight.size], out)
+    def place(self, sums: tuple[Tensor, ...], out: Tensor) -> None:
+        super().place(sums, out)
         if self.bias is not None:
-            self.bias.of(out).copy_(sums[:, self.weight.size :].view(len(sums), *self.bias.shape))
+            self.bias.of(out).copy_(sums[1].view(len(out), *self.bias.shape))
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class LinearOverTime(Linear):
     the sum. The vector that was computed is the one that is clipped, so that its own rounding does not matter.
     """
 
-    def examples(self, x: Tensor, error: Tensor) -> Tensor:
-        """Returns each example's own gradient, `[n, b, entries]`."""
+    def examples(self, x: Tensor, error: Tensor) -> tuple[Tensor, ...]:
+        """Returns each example's own gradient, `[n, b, entries]` by weights and by bias."""
         by_weight = torch.bmm(error.flatten(0, 1).mT, x.flatten(0, 1)).view(*error.shape[:2], -1)
-        return by_weight if self.bias is None else torch.cat([by_weight, error.sum(2)], 2)
+        return (by_weight,) if self.bias is None else (by_weight, error.sum(2))
 
-    def place(self, sums: Tensor, out: Tensor) -> None:
+    def place(self, sums: tuple[Tensor, ...], out: Tensor) -> None:
         """Writes sums of such gradients into the rows of `out [n, d]`."""
-        self.weight.of(out).copy_(sums[:, : self.weight.size].view(len(sums), *self.weight.shape))
+        self.weight.of(out).copy_(sums[0].view(len(out), *self.weight.shape))
         if self.bias is not None:
-            self.bias.of(out).copy_(sums[:, self.weight.size :])
+            self.bias.of(out).copy_(sums[1])

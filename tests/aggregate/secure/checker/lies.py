@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations, product
-from time import monotonic
+from time import process_time
 
 from .algebra import opened
 from .world import Some, World
@@ -59,13 +59,13 @@ class Search:
 
     def __init__(self, world: World, name: str, floor: int, seconds: float = 60.0, first: bool = False) -> None:
         self.world, self.floor, self.first = world, floor, first
-        self.report, self._until = Report(name), monotonic() + seconds
+        self.report, self._until = Report(name), process_time() + seconds
         self._numbers, self._view_memo = dict[View, int](), dict[int, list[View]]()
         self._rosters = [r for r in subsets(world.everybody, 1) if world.graph is None or r == world.everybody]
 
     def run(self) -> Report:
         """Tries everything."""
-        begun, families = monotonic(), list[dict[Story, Some]]()
+        begun, families = process_time(), list[dict[Story, Some]]()
         for live in self._families():  # first with nobody else, which finds most
             if self._stop():
                 break
@@ -77,11 +77,11 @@ class Search:
                     break
                 if rest:
                     self._judge(live, rest)
-        self.report.seconds, self.report.asked = monotonic() - begun, self.world.asked
+        self.report.seconds, self.report.asked = process_time() - begun, self.world.asked
         return self.report
 
     def _stop(self) -> bool:
-        if monotonic() > self._until:
+        if process_time() > self._until:
             self.report.finished = False
             return True
         return self.first and bool(self.report.attacks)

@@ -12,7 +12,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from sordino.aggregate.secure import client as client_module
+from sordino.aggregate.secure import roster_part as side_module
 from sordino.aggregate.secure.client import SumClient
 from sordino.aggregate.secure.keeper import MemoryKeeper
 from sordino.aggregate.secure.keys import Identity
@@ -90,7 +90,7 @@ class World:
         if self.graph is not None:
             places = {client: place for place, client in enumerate(sorted(self.everybody))}
             holders = np.array(sorted(places[c] for c in self.drawn(state.client, self.everybody)))
-            client_module.draw_holders = lambda *_: holders
+            side_module.draw_holders = lambda *_: holders
         return party
 
     @cache  # noqa: B019
@@ -104,7 +104,7 @@ class World:
         except ProtocolError:
             return None
         finally:
-            client_module.draw_holders = _REAL
+            side_module.draw_holders = _REAL
         return party._state, Shares.parse(Reader(open_client(self.terms, MessageKind.SHARES, said).body))
 
     @cache  # noqa: B019
@@ -123,7 +123,7 @@ class World:
         except ProtocolError:
             return None
         finally:
-            client_module.draw_holders = _REAL
+            side_module.draw_holders = _REAL
         return party._state
 
     @cache  # noqa: B019
@@ -138,7 +138,7 @@ class World:
         except ProtocolError:
             return None
         finally:
-            client_module.draw_holders = _REAL
+            side_module.draw_holders = _REAL
         consent = Consent.parse(Reader(open_client(self.terms, MessageKind.CONSENT, said).body))
         return party._state, consent.names
 
@@ -167,7 +167,7 @@ class World:
         except ProtocolError:
             return None
         finally:
-            client_module.draw_holders = _REAL
+            side_module.draw_holders = _REAL
         return counted[0]
 
     def _tag(self, sender: int, reader: int, roster: Some, story: bytes) -> bytes:
@@ -178,7 +178,7 @@ class World:
         return make_tags(view, view.places[sender], story, only, pairs)
 
 
-_REAL = client_module.draw_holders
+_REAL = side_module.draw_holders
 
 
 def party_story(state: SumState) -> bytes:

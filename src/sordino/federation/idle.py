@@ -1,0 +1,48 @@
+"""Settings of a recipe that have no effect across machines: refused before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sordino.errors import RecipeError
+from sordino.federation.folder import FederationFolder
+from sordino.federation.plan import require_deployable
+from sordino.federation.remote import remote
+from sordino.recipe import Recipe
+from sordino.runs.idle import idle
+from sordino.runs.setup import assemble
+
+_ELSEWHERE = {
+    "partition": "records lie with the members, and nobody deals them out",
+    "dropout": "members vanish by themselves",
+}
+
+
+def refuse_idle(folder: FederationFolder) -> None:
+    """Refuses the folder's recipe if one of its settings was changed from its default and is used by nothing.
+
+    **Edge cases**: a run that has begun is resumed with what it began with.
+
+    Raises:
+        RecipeError: a sentence for the first of them; or the recipe cannot be played across machines.
+    """
+    if (folder.run_dir / "private" / "run.json").exists():
+        return
+    recipe = folder.recipe
+    for sentence in _across_machines(recipe):
+        raise RecipeError(sentence)
+    made = remote(recipe, folder.name, folder.registry.names, folder.test_records(), folder.public_records())
+    context = require_deployable(assemble(recipe.but(aggregate={"fidelity": "full"}), federation=made))
+    for sentence in idle(replace(context, recipe=recipe), own_model=False, own_data=False):
+        raise RecipeError(sentence)
+
+
+def _across_machines(recipe: Recipe) -> Iterator[str]:
+    for section, why in _ELSEWHERE.items():
+        told = getattr(recipe, section)
+        for name, about in type(told).model_fields.items():
+            if getattr(told, name) != about.default:
+                yield f"{section}.{name} has no effect across machines, where {why}: leave it out"
+    if recipe.aggregate.fidelity not in (type(recipe.aggregate).model_fields["fidelity"].default, "full"):
+        yield "aggregate.fidelity has no effect across machines, where secure sums are played in full: leave it out"
