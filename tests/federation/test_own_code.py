@@ -60,7 +60,7 @@ def test_a_launcher_passes_its_name_and_arguments_to_the_process_that_is_ready(t
 
     listener = threading.Thread(target=listen)
     listener.start()
-    subprocess.run([folder / "flwr-clientapp", "--token", "a b"], check=True, timeout=30)
+    subprocess.run([folder / "flwr-clientapp", "--token", "a b"], check=True, timeout=600)
     listener.join(10)
     door.close()
     assert heard == [["flwr-clientapp", "--token", "a b"]]
