@@ -174,7 +174,7 @@ def turn(name: str, work: Workload, nodes: int, rounds: int) -> Measured:
         whole = time.process_time() - start
     wall, processor = ((last - first) / rounds for first, last in zip(began[0], began[-1], strict=True))
     down, up = (sum(seen[place] for seen in grid.traffic.values()) / nodes / (rounds + 1) for place in (1, 2))
-    return Measured(wall, processor, whole - (rounds + 1) * processor, down, up)
+    return Measured(wall, processor, max(0.0, whole - (rounds + 1) * processor), down, up)
 
 
 def table(found: dict[str, list[Measured]], head: str) -> str:
@@ -196,7 +196,7 @@ def table(found: dict[str, list[Measured]], head: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--nodes", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=2, help="rounds that are measured; one more is played")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--work", choices=WORKLOADS, default="epoch")
     parser.add_argument("--rounding", type=float, default=0.01, help="aggregate.rounding of the secure sum")

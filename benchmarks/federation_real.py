@@ -218,16 +218,21 @@ def _submit(app: Path, port: int, config: dict[str, object]) -> None:
     client.close()
 
 
+CONTENDERS = {
+    "bare": ("bare FedAvg on Flower, no TLS", bare),
+    "ours": ("dropout_robust, secure sum, TLS", ours),
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--alone", action="store_true", help="leave bare FedAvg out")
+    parser.add_argument("--only", choices=CONTENDERS, help="play one of them; it gets a table of its own")
     parser.add_argument("--write", action="store_true", help=f"put the table into RESULTS.md, under {SECTION!r}")
     asked = parser.parse_args()
     heads = ("s a round (median)", "s of each", "KiB to a node and round", "KiB from it")
     lines = [f"| {NODES} SuperNodes | {' | '.join(heads)} |", "|---|---:|---:|---:|---:|"]
-    contenders = (("bare FedAvg on Flower, no TLS", bare), ("dropout_robust, secure sum, TLS", ours))
-    for name, play in contenders[asked.alone :]:
+    for name, play in [CONTENDERS[asked.only]] if asked.only else CONTENDERS.values():
         with tempfile.TemporaryDirectory() as aside:
             seconds, door = play(Path(aside), asked.rounds)
         each, share = " ".join(f"{one:.1f}" for one in seconds), 1024 * NODES * asked.rounds
@@ -236,10 +241,11 @@ def main() -> None:
         )
         print("\n".join(lines), flush=True)
     if asked.write:
-        alone = " --alone" if asked.alone else ""
-        about = f"`python benchmarks/federation_real.py --rounds {asked.rounds}{alone}`; bytes are of the whole run, "
+        only = f" --only {asked.only}" if asked.only else ""
+        about = f"`python benchmarks/federation_real.py --rounds {asked.rounds}{only}`; bytes are of the whole run, "
         about += f"start-up and looking for messages included, over its rounds. {machine()}."
         title = f"Real processes: {NODES} SuperNodes on one machine, 26,010 weights, {WORK.about}"
+        title += f", {CONTENDERS[asked.only][0].split(',')[0]} alone" if asked.only else ""
         put(SECTION, title, f"{about}\n\n" + "\n".join(lines))
 
 

@@ -109,7 +109,7 @@ def main(steps: int, rounds: int, rank: int, epsilon: float, most: int) -> None:
     recipe = sordino.Recipe.load().but(
         mechanism={"name": "dp_sgd", "clip_norm": 0.5, "sampling_rate": min(1.0, 2000 / len(federation.train_y))},
         server={"learning_rate": 1.0},
-        budget={"epsilon": epsilon, "delta": 1e-5},
+        budget={"epsilon": epsilon, "delta": 1e-6},
         run={"rounds": rounds, "evaluate_every": rounds},
         public=federation.proposed(),
     )

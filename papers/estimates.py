@@ -50,7 +50,6 @@ TAKES = {
     "cad-fig5": "35 minutes",
     "cad-fig6": "12 minutes",
     "cad-fig6-readings": "2 minutes",
-    "yuan-fig2-laplace": "1 minute",
     "yuan-fig7-readings": "25 minutes",
     "yuan-fig8": "40 minutes",
     "yuan-fig8-readings": "5 hours",

@@ -30,6 +30,8 @@ SMALL = (
     "run.rounds=5",
     "run.evaluate_every=5",
     "budget.epsilon=8",
+    "mechanism.clip_norm=0.5",
+    "server.learning_rate=4",
 )
 
 

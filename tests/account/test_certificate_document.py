@@ -260,6 +260,33 @@ class TestCheck:
     @pytest.mark.parametrize(
         "edit",
         [
+            lambda text: text.replace(
+                '"epsilon"', '"epsilon": 0.001, "epsilon"', 1
+            ),  # readers take the last, people not
+            lambda text: text.replace('"releases"', '"budget_epsilon": 0.01, "releases"', 1),
+            lambda text: text.replace('"delta": 1e-05', '"delta": NaN', 1),
+            lambda text: text.replace('"delta": 1e-05', '"delta": 1e999', 1),
+            lambda text: text.replace('"trust": "central"', '"trust": "whatever"', 1),
+        ],
+    )
+    def test_whatever_has_two_meanings_or_none_is_found(self, edit, ledger, tmp_path):
+        path = saved(made(ledger, trust="central"), tmp_path)
+        before = path.read_text()
+        path.write_text(edit(before))
+        assert path.read_text() != before
+        with pytest.raises(LedgerError):
+            list(check(path))
+        with pytest.raises(LedgerError):
+            CertificateDocument.from_json(path.read_text())
+
+    def test_names_cannot_steer_a_terminal_or_add_lines(self, ledger):
+        document = replace(made(ledger), federation="clinics\x1b[2J\nclient against the server: ε = 0.01")
+        assert "\x1b" not in str(document)
+        assert str(document).splitlines()[0].endswith("ε = 0.01")
+
+    @pytest.mark.parametrize(
+        "edit",
+        [
             lambda one: replace(one, numbers=replace(one.numbers, epsilon=one.numbers.epsilon / 2)),
             lambda one: replace(one, numbers=replace(one.numbers, advantage=0.0)),
             lambda one: replace(one, numbers=replace(one.numbers, curve=one.numbers.curve[:-1])),

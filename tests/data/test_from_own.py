@@ -9,6 +9,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import sordino
 from sordino.data import PartitionSettings, federate
+from sordino.data.federation import Federation
+from sordino.data.public import PublicCounts
 from sordino.errors import DataError, SordinoError, SordinoWarning
 
 
@@ -149,3 +151,21 @@ def test_a_column_of_names_points_to_whose_records_they_are(tmp_path):
     path.write_text("ward,age,label\nnorth,40,0\nsouth,50,1\n")
     with pytest.raises(DataError, match=r"set data\.client = 'ward' .*by_key.* data\.drop = \['ward'\]"):
         sordino.Federation.from_csv(path)
+
+
+@pytest.mark.parametrize("how", ["arrays", "frame", "file"])
+def test_declared_ranges_scale_the_records(how, tmp_path):
+    """They were taken for applied and never were: the run then trained on what nobody had scaled."""
+    x, y = np.array([[0.0], [50.0], [100.0], [25.0]] * 3), np.array([0, 1, 0, 1] * 3)
+    public = PublicCounts(ranges={"*": (0.0, 100.0)})
+    if how == "arrays":
+        made = Federation.of(x, y, test=None, public=public)
+    elif how == "frame":
+        pandas = pytest.importorskip("pandas")
+        made = Federation.from_dataframe(pandas.DataFrame({"age": x[:, 0], "y": y}), "y", test=None, public=public)
+    else:
+        lines = "\n".join(f"{age:g},{label}" for age, label in zip(x[:, 0], y, strict=True))
+        (tmp_path / "people.csv").write_text("age,label\n" + lines + "\n")
+        made = Federation.from_csv(tmp_path / "people.csv", test=0.0, public=public)
+    assert sorted(set(made.train_x[:, 0].tolist())) == [-1.0, -0.5, 0.0, 1.0]
+    assert made.declared.ranges == {"*": (0.0, 100.0)}

@@ -210,3 +210,24 @@ def test_the_defaults_are_those_of_the_command_line(unit: str, trust: str, name:
         theirs.server,
         theirs.budget,
     )
+
+
+@pytest.mark.parametrize(
+    ("unit", "trust", "mechanism", "field"),
+    [
+        ("client", "central", "dp_sgd", "unit"),
+        ("record", "central", "dp_fedavg", "unit"),
+        ("client", "distributed", "dp_fedavg", "trust"),
+        ("client", "local", "dp_fedavg", "trust"),
+    ],
+)
+def test_a_mechanism_for_another_unit_or_trust_is_refused(unit, trust, mechanism, field):
+    """A promise to each record was once given to whoever asked for one to each client, without a word."""
+    chosen = PrivateClassifier(unit=unit, trust=trust, mechanism=mechanism, feature_ranges=(-3, 3))
+    with pytest.raises(RecipeError, match=f"^{field} is "):
+        chosen._sections()
+
+
+def test_a_mechanism_that_can_do_both_follows_the_estimator():
+    chosen = PrivateClassifier(unit="record", trust="central", mechanism="geometric")
+    assert chosen._sections()["mechanism"] == {"name": "geometric", "unit": "record", "trust": "central"}

@@ -92,6 +92,10 @@ CASES: dict[str, tuple[Callable[[Operator], Operator], str]] = {
     ),
     "a round more than planned": (lambda o: replace(o, terms=replace(o.terms, round_=4)), "the plan has 3 rounds"),
     "a cohort of 1": (lambda o: replace(o, terms=replace(o.terms, cohort=np.array([ASKED]))), "smallest_cohort"),
+    "a cohort of 1 that is named six times": (
+        lambda o: replace(o, terms=replace(o.terms, cohort=np.full(6, ASKED))),
+        "smallest_cohort",
+    ),
     "another mechanism": (lambda o: o.but(mechanism={"name": "dp_fedavg"}), "mechanism.allowed"),
     "a mechanism as printed": (lambda o: o.but(mechanism={"name": "fed_cad", "mode": "faithful"}), "certified"),
     "no privacy at all": (lambda o: o.but(mechanism={"name": "fedavg"}), "mechanism.allowed"),

@@ -176,3 +176,21 @@ def test_it_serves_flowers_own_strategy(tmp_path: Path) -> None:
     with pytest.raises(PrivacyBudgetExhausted):
         strategy.start(grid, record({"weight": np.zeros(3, np.float32)}), num_rounds=5)
     assert accountant.num_releases == 2
+
+
+def test_two_processes_that_ask_at_once_do_not_both_spend_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = (LedgerAccountant(config_of(max_epsilon=2.5), tmp_path / "ledger.db") for _ in range(2))
+    asked = one.would_exceed
+
+    def overtaken(*args: Any, **more: Any) -> bool:
+        told = asked(*args, **more)
+        monkeypatch.setattr(one, "would_exceed", asked)
+        other.compose(event_of())
+        return told
+
+    monkeypatch.setattr(one, "would_exceed", overtaken)
+    with pytest.raises(PrivacyBudgetSpent):
+        one.compose(event_of())
+    assert one.get_epsilon(1e-5) <= 2.5

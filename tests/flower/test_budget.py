@@ -163,3 +163,10 @@ def test_the_certificate_is_written_and_can_be_checked(run_config: dict[str, Any
     assert document == wrapper.document
     told = list(check(tmp_path / "certificate.json"))
     assert any("client against the outsider (add_remove): ε = " in sentence for sentence in told)
+
+
+def test_two_runs_with_one_seed_on_one_ledger_share_no_noise(run_config: dict[str, Any]) -> None:
+    """Else the difference of two released models would be that of two sums, to the bit."""
+    config = run_config | {"sordino.noise-multiplier": 2.0}
+    models = [play(config, federation(config, grow(0.1)), rounds=1)[1].arrays["weight"].numpy() for _ in range(2)]
+    assert not np.isclose(models[0], models[1]).any()

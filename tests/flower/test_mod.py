@@ -13,12 +13,18 @@ import pytest
 import torch
 from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 
-from flower.in_process import MODEL, Learn, app_of, grow, record
+from flower.in_process import MODEL, Learn, TinyGrid, app_of, grow, record
 from sordino.account.ledger.ledger import Ledger
 from sordino.flower import private_mod
 from sordino.flower.wire import UPDATE, FlowerTerms, PrivateReply
 
 WIDTH = 9
+
+
+@pytest.fixture(autouse=True)
+def _somebody() -> None:
+    """Flower signs replies with what this process is called, which a grid sets: none plays here."""
+    TinyGrid({}, {})
 
 
 def asked(terms: FlowerTerms | None, kind: str = MessageType.TRAIN, model: Mapping[str, Any] = MODEL) -> Message:
@@ -219,3 +225,36 @@ def test_a_node_counts_its_own_answers_durably_and_stops_before_its_budget(
 def test_a_node_with_a_budget_takes_no_part_under_central_trust(run_config: dict[str, Any], tmp_path: Path) -> None:
     own = {"sordino.epsilon": 3.0, "sordino.delta": 1e-5, "sordino.ledger": str(tmp_path / "node.db")}
     assert "only local trust" in reply_of(grow(0.1), run_config, own).error.reason
+
+
+@pytest.mark.parametrize(
+    "own", [{"sordino.trust": "local"}, {"sordino.least-noise-multiplier": 1.0}, {"sordino.epsilon": 1.0}]
+)
+def test_an_operator_cannot_have_scores_without_noise_of_a_node_with_limits(
+    own: dict[str, Any], run_config: dict[str, Any], tmp_path: Path
+) -> None:
+    """The run configuration is the operator's: it alone once let every answer but training leave as it was."""
+    if "sordino.epsilon" in own:
+        own = own | {"sordino.delta": 1e-5, "sordino.ledger": str(tmp_path / "own.db")}
+    config = run_config | {"sordino.evaluate": "unprotected"}
+    app = app_of(grow(0.1), [private_mod])
+    refused = app(asked(None, MessageType.EVALUATE), Context(7, 11, own, RecordDict(), config))
+    assert refused.has_error() and "without noise" in str(refused.error.reason)
+    assert not app(asked(None, MessageType.EVALUATE), Context(7, 11, {}, RecordDict(), config)).has_error()
+
+
+def test_two_answers_at_once_do_not_both_spend_the_rest(
+    run_config: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_config["sordino.trust"] = "local"
+    own = {"sordino.epsilon": 2.5, "sordino.delta": 1e-5, "sordino.ledger": str(tmp_path / "node.db")}
+    affordable, twice = Ledger.affordable, list[Message]()
+
+    def overtaken(ledger: Ledger, *args: Any, **more: Any) -> Any:
+        told = affordable(ledger, *args, **more)
+        monkeypatch.setattr(Ledger, "affordable", affordable)
+        twice.append(reply_of(grow(0.1), run_config, own))
+        return told
+
+    monkeypatch.setattr(Ledger, "affordable", overtaken)
+    assert reply_of(grow(0.1), run_config, own).has_error() and not twice[0].has_error()

@@ -44,8 +44,8 @@ def test_such_a_run_ends_and_its_noise_is_as_wide_as_it_says(tmp_path):
     outcome = sordino.run(recipe, out=tmp_path / "a")
     entry = outcome.certificate.entry("record", "server")
     assert entry.status == "certified" and 0 < entry.epsilon < 0.1
-    start = assemble(recipe).weights
-    moved = torch.cat([p.detach().flatten() for p in outcome.model.parameters()]) - start
+    context = assemble(recipe)
+    moved = torch.cat([p.detach().flatten() for p in outcome.model.parameters()]) - context.weights
     told = [line["noise_stddev"] for line in RunFolder(outcome.folder).metrics()]
-    stated = math.sqrt(sum(stddev**2 for stddev in told)) * recipe.server.learning_rate
+    stated = math.sqrt(sum(stddev**2 for stddev in told)) * context.step.learning_rate
     assert len(told) == 2 and 2 / 3 < float(moved.std()) / stated < 3 / 2

@@ -46,6 +46,7 @@ def found(*settings):
         (("mechanism.form=plain",), "mechanism.form", "mechanism.mode = 'faithful'"),
         (("mechanism.mode=faithful", "mechanism.correction=keep"), "mechanism.correction", "mode = 'certified'"),
         (("mechanism.name=dp_sgd", "mechanism.quantile_rate=0.3"), "mechanism.quantile_rate", "mechanism.quantile"),
+        (("mechanism.name=dp_sgd", "mechanism.mode=faithful"), "mechanism.mode", "leave it out"),
         (("mechanism.name=geometric", "mechanism.shrink=0.5"), "mechanism.shrink", "mechanism.refine"),
         (("mechanism.name=fedavg", "mechanism.clip_norm=2"), "mechanism.clip_norm", "dp_fedavg"),
         (("mechanism.name=auto", "mechanism.separation=3"), "mechanism.separation", "mechanism.trust = 'central'"),

@@ -71,7 +71,10 @@ def replay(
         charging_for(context, Path(aside) / "ledger.db", "replay", "replay") as charging,
     ):
         simulation = simulation_of(context, charging, ClientStore())
-        path, stopped = _path(simulation, context, rounds or recipe.run.rounds)
+        try:
+            path, stopped = _path(simulation, context, rounds or recipe.run.rounds)
+        finally:
+            simulation.rest()  # the clerk may still be writing down the last round, in a folder that goes away
         return Replayed(torch.stack(path), charging.certificate(stopped))
 
 

@@ -22,13 +22,18 @@ _COLUMNS = ("mechanism", "mode", "unit", "trust", "server", "outsider")
 def mechanisms(
     as_json: Annotated[bool, typer.Option("--json", help="print a JSON list")] = False,
 ) -> None:
-    """List the mechanisms: unit, trust, observers and status, in each mode."""
+    """List the mechanisms: unit, trust, observers and status, in each mode (`faithful`: as a paper prints it)."""
     from sordino.data.make import federate
     from sordino.mechanisms import MECHANISMS
     from sordino.types import Mode
 
     federation = federate()
-    rows = [_row(name, mode, federation) for name in MECHANISMS for mode in get_args(Mode)]
+    rows = [
+        _row(name, mode, federation)
+        for name, spec in MECHANISMS.items()
+        for mode in get_args(Mode)
+        if mode == "certified" or spec.paper  # without a paper there is nothing to be faithful to
+    ]
     if as_json:
         print(strict_json.dumps(rows, indent=2))
         return
@@ -40,12 +45,14 @@ def _show(rows: list[dict[str, str]]) -> None:
     for column in table.columns:
         column.overflow = "fold"
     table.columns[0].no_wrap = True
-    table.columns[4].min_width = len("claimed-only")
+    for column in table.columns[4:]:
+        column.min_width = len("claimed-only")
     colours = {"certified": "green", "claimed-only": "yellow", "unprotected": "red"}
+    last = {row["mechanism"]: row["mode"] for row in rows}
     for row in rows:
         cells = [row["mechanism"] if row["mode"] == "certified" else "", *(row[name] for name in _COLUMNS[1:4])]
         cells += [f"[{colours[row[observer].split()[0]]}]{row[observer]}[/]" for observer in _COLUMNS[4:]]
-        table.add_row(*cells, end_section=row["mode"] == "faithful")
+        table.add_row(*cells, end_section=row["mode"] == last[row["mechanism"]])
     console = Console()
     console.print(table)
     for row in rows:

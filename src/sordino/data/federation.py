@@ -228,7 +228,7 @@ class Federation:
             classes: the number of classes; by default the largest label + 1, or 0 for floats.
             seed: keys the split and the deal.
             name: how errors and reports call the data.
-            public: what is declared public; a run asks for what is missing.
+            public: what is declared public; a run asks for what is missing. Records are scaled by its ranges.
         """
         train_x, train_y = inputs(x), labels(y)
         if len(train_x) != len(train_y):
@@ -256,7 +256,8 @@ class Federation:
         everyone = records if count is None else count
         deal = disjoint.by_key(owners) if owners is not None else disjoint.iid(records, everyone, seed)
         told = PublicCounts(population=count, classes=classes).plus(public or UNDECLARED)
-        return cls(name, train_x, train_y, test_x, test_y, known, deal, declared=told)
+        made = cls(name, train_x, train_y, test_x, test_y, known, deal, declared=told)
+        return made.scaled(told.ranges) if told.ranges else made
 
     @classmethod
     def from_dataframe(cls, frame: Any, label: str, client: str | None = None, **options: Any) -> Federation:

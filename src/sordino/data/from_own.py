@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,9 @@ def from_dataframe(
     x = np.stack([_numbers(frame, name) for name in used], axis=1)
     y = _labels(frame, label, class_names)
     owners = None if client is None else [str(name) for name in np.asarray(frame[client])]
+    public = options.get("public")
+    if public is not None and public.ranges:  # by the names of columns, which `of` does not know
+        ranges, options = ranges or public.ranges, options | {"public": replace(public, ranges=None)}
     options = {"name": "data frame"} | ({"classes": len(class_names)} if class_names else {}) | options
     made = Federation.of(x, y, owners, **options)
     if not ranges:
@@ -79,6 +83,8 @@ def from_csv(
         **options: what else `sordino.data.federate` takes: `drop`, `class_names`, `classes`, `test`, `ranges`, …
     """
     spread = PartitionSettings("by_key" if client else "iid")
+    if public is not None and public.ranges:
+        options.setdefault("ranges", public.ranges)
     made = federate("csv", partition=spread, file=file, label=label, client=client, **options)
     return made if public is None else made.noting(public)
 

@@ -21,6 +21,7 @@ from sordino.data.public import PublicCounts
 from sordino.data.ranges import Outside, scaled
 from sordino.errors import RecipeError
 from sordino.estimators.declared import Undeclared, count_of, ranges_of
+from sordino.mechanisms import MECHANISMS
 from sordino.recipe import Recipe
 from sordino.runs.run import run
 
@@ -146,9 +147,7 @@ class PrivateEstimator(BaseEstimator):
             )
         if self.options is not None and not isinstance(self.options, Mapping):
             raise RecipeError(f"options is {self.options!r}: give the mechanism's settings by name, or None")
-        mechanism = {"name": name, **(self.options or {})}
-        if name == "dp_sgd":
-            mechanism.setdefault("trust", self.trust)
+        mechanism = self._asked(name)
         chosen = self.random_state
         drawn: Any = chosen.randint(2**31) if isinstance(chosen, np.random.RandomState) else chosen
         if drawn is not None and not isinstance(drawn, Integral):
@@ -165,6 +164,25 @@ class PrivateEstimator(BaseEstimator):
             "server": {} if self.learning_rate is None else {"learning_rate": self.learning_rate},
             "ledger": {"path": self.ledger, "federation": self.federation},
         }
+
+    def _asked(self, name: str) -> dict[str, Any]:
+        """Returns the mechanism's settings; its unit and trust are the estimator's, or it is refused.
+
+        Raises:
+            RecipeError: the mechanism hides something else, or trusts somebody else, than the estimator was told.
+        """
+        settings: dict[str, Any] = {"name": name, **(self.options or {})}
+        if (spec := MECHANISMS.get(name)) is None:
+            return settings  # a recipe says which there are
+        for what in ("unit", "trust"):
+            wanted, fixed = getattr(self, what), getattr(spec, what)
+            has = settings.setdefault(what, wanted) if what in spec.options.model_fields else fixed
+            if has != wanted:
+                raise RecipeError(
+                    f"{what} is {wanted!r}, and mechanism {name!r} has {what} {has!r}: set {what}={has!r}, or choose "
+                    "another mechanism"
+                )
+        return settings
 
     def _scaled(self, X: NDArray[Any], outside: Outside) -> Tensor:
         x = torch.from_numpy(np.array(X, dtype=np.float32))

@@ -6,6 +6,7 @@ node refuses travels back as one sentence, so that the operator reads it.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from sordino.federation.messages import STAGES, Parcel
 from sordino.federation.node import Node
 from sordino.federation.node_folder import NodeFolder
 from sordino.random.streams import Entropy, Randomness
+
+_LOG = logging.getLogger("sordino.federation")
 
 
 def client_app(randomness: Randomness | None = None) -> ClientApp:
@@ -34,13 +37,19 @@ def answer(message: Message, context: Context, randomness: Randomness) -> Messag
     except SordinoError as error:
         return Message(Parcel("hello", "", 0, 0, 0, refused=str(error)).pack(), reply_to=message)
     try:
-        told = Node(folder_of(context), randomness).answer(request, message.metadata.dst_node_id)
+        node = Node(folder_of(context), randomness)
     except SordinoError as error:
-        told = request.answer(refused=str(error))
+        return Message(request.answer(refused=str(error)).pack(), reply_to=message)
+    try:
+        told = node.answer(request, message.metadata.dst_node_id)
+    except SordinoError as error:
+        told = node.refusal(request, str(error))
     except OSError as error:
-        told = request.answer(
-            refused=f"the node's disk failed ({error.strerror}): free some space, then start it again"
-        )
+        why = f"the node's disk failed ({error.strerror}): free some space, then start it again"
+        told = node.refusal(request, why)
+    except Exception:  # else Flower would send its text, and what it quotes, to the server
+        _LOG.exception("a request was not answered")
+        told = node.refusal(request, "this node failed: its own log says why")
     return Message(told.pack(), reply_to=message)
 
 

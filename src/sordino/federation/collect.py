@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -72,17 +73,36 @@ def _plain(
     answers = network.ask("contribute", terms.round_, attempt, requests)
     senders = np.setdiff1d(speakers, np.array(list(answers.refused), np.int64))
     partial = mechanism.aggregator.start(terms, mechanism.bounder.sensitivity(terms.knobs))
+    least = terms.knobs.noise_multiplier**2 if mechanism.trust == "local" else 0.0
+    came = dict[int, Shielded]()
     for member in sorted(answers.replies):
         try:
-            message = _checked(from_bytes(Shielded, answers.replies[member].part("message")), member, asked)
+            came[member] = _checked(from_bytes(Shielded, answers.replies[member].part("message")), member, asked, least)
+        except ProtocolError as error:
+            network.telling.member("error", member, str(error))
+    for member in unlike({member: _side(message) for member, message in came.items()}):
+        network.telling.member("error", member, "its message has other columns than the others': it is left out")
+        del came[member]
+    for member, message in came.items():
+        try:
             partial = mechanism.aggregator.add(partial, message)
         except ProtocolError as error:
             network.telling.member("error", member, str(error))
     return Collected(mechanism.aggregator.finish(partial, Vanished()), senders)
 
 
-def _checked(message: Shielded, member: int, asked: Asked) -> Shielded:
-    """Returns a message that is one row of one member, finite, and weighs no more than one.
+def unlike(shapes: Mapping[int, object]) -> list[int]:
+    """Returns the members whose answer is not shaped as most are: nobody but the mechanism knows how it should be."""
+    usual = Counter(shapes.values()).most_common(1)
+    return [member for member, shape in shapes.items() if shape != usual[0][0]]
+
+
+def _side(message: Shielded) -> object:
+    return tuple(sorted((name, tuple(column.shape), str(column.dtype)) for name, column in message.side.items()))
+
+
+def _checked(message: Shielded, member: int, asked: Asked, least: float) -> Shielded:
+    """Returns a message that is one row of one member, finite, weighs at most one, and says it has noise enough.
 
     Raises:
         ProtocolError: it is something else, and is left out.
@@ -92,8 +112,10 @@ def _checked(message: Shielded, member: int, asked: Asked) -> Shielded:
         raise ProtocolError(f"member {member} sent something else than one row of its own: it is left out")
     if not all(torch.isfinite(part.double()).all() for part in (*numbers, *message.side.values())):
         raise ProtocolError(f"member {member} sent numbers that are not finite: they are left out")
-    if message.squared_multipliers.shape != (1,) or float(message.squared_multipliers) < 0:
-        raise ProtocolError(f"member {member} states noise of less than nothing: its message is left out")
+    if not 0 <= float(message.weights) <= 1:
+        raise ProtocolError(f"member {member} gives itself a weight of {float(message.weights):g}: it is left out")
+    if message.squared_multipliers.shape != (1,) or not float(message.squared_multipliers) >= least * (1 - 1e-6):
+        raise ProtocolError(f"member {member} states less noise than the round has: its message is left out")
     return message
 
 

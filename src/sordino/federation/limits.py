@@ -10,6 +10,7 @@ from sordino.account.ledger.ledger import Ledger
 from sordino.data.federation import ClientData
 from sordino.errors import NodeRefused
 from sordino.events import Charge, Unbounded
+from sordino.federation.declarations import Declarations
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.plan import RunPlan, composed
 from sordino.opening.feature_map import MEAN, TURN
@@ -55,7 +56,8 @@ def check_terms(folder: NodeFolder, context: RunContext, terms: Terms, of: str |
     """
     knobs, mechanism = terms.knobs, context.mechanism
     name = mechanism.name if of is None else of
-    folder.policy.check_mechanism(name, mechanism.trust, knobs.clip_norm, knobs.noise_multiplier, len(terms.cohort))
+    asked = len(set(terms.cohort.tolist()))  # one member named five times is a cohort of one
+    folder.policy.check_mechanism(name, mechanism.trust, knobs.clip_norm, knobs.noise_multiplier, asked)
     _check_schedule(context, terms)
     _check_map(context, knobs)
     if any(torch.isnan(knob.double()).any() for knob in knobs.tensors().values()):
@@ -104,8 +106,11 @@ def _check_map(context: RunContext, knobs: Knobs) -> None:
             )
 
 
-def check_data(context: RunContext, data: ClientData) -> None:
+def check_data(folder: NodeFolder, context: RunContext, data: ClientData) -> None:
     """Refuses records that contradict what the plan declares public about everybody's.
+
+    **Formal guarantees**: the shape of a record is public. Whether its records fit a declaration of sizes and classes
+    a node answers for few declarations, ever (`declarations.py`), and without saying how many records it has.
 
     Raises:
         NodeRefused: the node's records have another shape, other labels, or are more or fewer than declared.
@@ -116,12 +121,18 @@ def check_data(context: RunContext, data: ClientData) -> None:
             f"this node's records have the shape {list(data.input_shape)} and the run wants {list(shape)}: correct "
             "the policy's [data]"
         )
+    Declarations(folder.state_dir / "declarations.json").admit(told.least_records, told.most_records, told.classes)
     if told.most_records is not None and count > told.most_records:
-        raise NodeRefused(f"this node holds {count} records and public.most_records is {told.most_records}")
+        raise NodeRefused(f"this node holds more records than public.most_records, {told.most_records}")
     if told.least_records is not None and count < told.least_records:
-        raise NodeRefused(f"this node holds {count} records and public.least_records is {told.least_records}")
-    if told.classes and (data.y.is_floating_point() or not 0 <= int(data.y.min()) <= int(data.y.max()) < told.classes):
+        raise NodeRefused(f"this node holds fewer records than public.least_records, {told.least_records}")
+    if told.classes and not _labelled(data, told.classes):
         raise NodeRefused(f"this node's labels are not 0 … {told.classes - 1}, as public.classes declares")
+
+
+def _labelled(data: ClientData, classes: int) -> bool:
+    whole = not data.y.is_floating_point()
+    return whole and (not len(data.y) or 0 <= int(data.y.min()) <= int(data.y.max()) < classes)
 
 
 def check_budget(folder: NodeFolder, ledger: Ledger, context: RunContext, prices: Prices) -> tuple[Charge, ...]:

@@ -27,6 +27,9 @@ _SOONEST, _LATEST = 0.02, 0.5
 """Seconds between two looks for answers: few at first, more when nobody is in a hurry."""
 
 
+_SENDING: tuple[Stage, ...] = ("tell", "contribute", "mask")
+"""Stages in which something of a member's records leaves it: only who signs a refusal of these pays nothing."""
+
 _RETRY = 5.0
 """Seconds after which a node is greeted again whose app failed."""
 
@@ -181,13 +184,26 @@ class NodeNetwork:
         except ProtocolError as error:
             failed[member] = str(error)
             return
-        if answer.refused:
-            refused[member] = answer.refused
-        else:
+        if not answer.refused:
             replies[member] = answer
+        elif request.stage in _SENDING and not self._vouched(answer, member):
+            failed[member] = answer.refused  # its message may have left it: anybody could have said this
+        else:
+            refused[member] = answer.refused
+
+    def _vouched(self, answer: Parcel, member: int) -> bool:
+        """Returns whether a member signed its own refusal."""
+        key = self.registry.public_keys.get(member)
+        if key is None or answer.node != member:
+            return False
+        try:
+            answer.check(key, f"member {member}")
+        except ProtocolError:
+            return False
+        return True
 
     def _signed(self, answer: Parcel, request: Parcel, member: int) -> Parcel:
-        """Returns an answer that the member signed for this very request; a refusal needs no signature."""
+        """Returns an answer that the member signed for this very request; for refusals see `_vouched`."""
         told = (answer.stage, answer.run, answer.round_, answer.attempt)
         if told != (request.stage, request.run, request.round_, request.attempt):
             raise ProtocolError("an answer belongs to another stage, round or attempt: it is ignored")
@@ -231,11 +247,12 @@ class NodeNetwork:
             answer = Parcel.parse(reply.content, request=False)
             asked = Parcel("hello", self.plan.run, 0, greeting.nonce, 0)
             member = self._signed(answer, asked, answer.node).node
+            if answer.refused:
+                return -1, answer.refused
+            at = answer.part("flower")
         except ProtocolError as error:
             return -1, str(error)
-        if answer.refused:
-            return -1, answer.refused
-        if answer.part("flower") != str(greeting.node).encode():
+        if at != str(greeting.node).encode():
             return -1, "it passed on the greeting of another node, and is ignored"
         if self._at.get(member, greeting.node) != greeting.node:
             return -1, f"it uses the key of member {member}, which is in use already, and is ignored"

@@ -21,13 +21,14 @@ from sordino.aggregate.secure.policy import SumPolicy
 from sordino.aggregate.secure.terms import SumTerms
 from sordino.client.side import ClientSide, Contribution
 from sordino.data.federation import ClientData
-from sordino.errors import NodeRefused, ProtocolError
+from sordino.errors import NodeRefused, ProtocolError, SordinoError
 from sordino.events import Charge
 from sordino.federation.limits import check_budget, check_data, check_plan, check_terms
 from sordino.federation.memory import NodeMemory
 from sordino.federation.messages import Parcel, Stage
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.plan import PREPARATION, RunPlan, occasion, preparing, run_of, sum_terms_of
+from sordino.federation.unsaid import unsaid
 from sordino.messages import from_bytes, to_bytes
 from sordino.random.streams import Entropy, Randomness
 from sordino.runs.context import RunContext
@@ -77,6 +78,23 @@ class Node:
             asked = replace(request, run=occasion(request.run, request.parts))
             return request.answer(stages[request.stage](asked)).sealed(self.folder.identity)
 
+    def refusal(self, request: Parcel, sentence: str) -> Parcel:
+        """Returns a refusal, signed where nothing of the round has left this node: whoever refuses pays nothing.
+
+        **Formal guarantees**: a request that the operator did not sign, or that is delivered once more after it was
+        answered, gets no signature: a SuperLink could pass that off as the node's answer, and the message that left
+        would be missing from the server's ledger.
+        """
+        told = request.answer(refused=sentence)
+        try:
+            request.check(bytes.fromhex(self.folder.policy.who.operator), "the policy's who.operator")
+            with self.folder.ledger(write=False) as ledger:
+                run = occasion(request.run, request.parts)
+                left = any((one.run, one.round_) == (run, request.round_) for one in ledger.entries)
+            return told if left else told.sealed(self.folder.identity)
+        except (SordinoError, OSError):
+            return told
+
     @cached_property
     def _memory(self) -> NodeMemory:
         return NodeMemory(self.folder.state_dir / "rounds")
@@ -84,7 +102,7 @@ class Node:
     def _hello(self, request: Parcel, flower_id: int) -> Parts:
         """Says who it is and that it would take part; bound to its Flower node, so that nobody else can pass it on."""
         context, _ = self._planned(request)
-        check_data(context, self.folder.data(context.recipe))
+        self._data(context)
         return {"flower": str(flower_id).encode(), "name": self.folder.name.encode()}
 
     def _tell(self, request: Parcel) -> Parts:
@@ -98,9 +116,9 @@ class Node:
             raise ProtocolError(f"{context.mechanism.name} has no opening release: this node tells nothing")
         with self.folder.ledger() as ledger:
             charges = check_budget(self.folder, ledger, context, opening.price())
-            data = self.folder.data(context.recipe)
-            check_data(context, data)
-            told = save({"told": opening.tell(data, Turn(terms, self.randomness)).contiguous()})
+            data = self._data(context)
+            with unsaid():
+                told = save({"told": opening.tell(data, Turn(terms, self.randomness)).contiguous()})
             _pay(ledger, request, charges)
         self._memory.keep_told(request, told)
         return {"told": told}
@@ -214,13 +232,21 @@ class Node:
             )
 
     def _accepted(self, context: RunContext, terms: Terms) -> tuple[Turn, ClientData]:
-        data = self.folder.data(context.recipe)
-        check_data(context, data)
+        data = self._data(context)
         return self._side(context).accept(terms, data), data
+
+    def _data(self, context: RunContext) -> ClientData:
+        """Returns the node's records, if they are what the plan declares."""
+        with unsaid():
+            data = self.folder.data(context.recipe)
+        check_data(self.folder, context, data)
+        return data
 
     def _contribution(self, request: Parcel, context: RunContext, turn: Turn, data: ClientData) -> Contribution:
         mute = np.array([self.folder.number]) if "mute" in request.parts else None
-        return self._side(context).contribute(turn, data, self._memory.state(request.run), Stopwatch(), mute)
+        state = self._memory.state(request.run)
+        with unsaid():
+            return self._side(context).contribute(turn, data, state, Stopwatch(), mute)
 
     def _side(self, context: RunContext) -> ClientSide:
         return ClientSide(context.mechanism, context.trainer, context.randomness, context.layout.width)

@@ -153,9 +153,10 @@ class NodeFolder:
             options |= {"label": own.label, "class_names": own.class_names or (), "drop": self._unused_columns()}
         records = data.load(own.kind, self.path, **options)
         if own.most_records is not None and len(records.train_y) > own.most_records:
+            # the operator reads this sentence too, and the number of records is nobody else's business
             raise NodeRefused(
-                f"{own.file} holds {len(records.train_y)} records and the policy's data.most_records is "
-                f"{own.most_records}: remove some, or raise it"
+                f"{own.file} holds more records than the policy's data.most_records, {own.most_records}: remove some, "
+                "or raise it"
             )
         return records
 
@@ -171,9 +172,13 @@ class NodeFolder:
         return tuple(name for name in header if name not in {*own.columns, own.label})
 
     def data(self, recipe: Recipe) -> ClientData:
-        """Returns the node's records as one client's, prepared as the recipe says (ranges, scaling, features)."""
+        """Returns the node's records as one client's, prepared as the recipe says (ranges, scaling, features).
+
+        **Formal guarantees**: values outside the run's ranges are clipped, whatever `data.outside` says: a refusal
+        would answer questions about single values, one range at a time, and nobody would pay for the answers.
+        """
         records = self.records()
-        x = prepared(recipe, self.name, records)
+        x = prepared(recipe, self.name, records, outside="clip")
         return ClientData(np.array([self.number]), np.array([0, len(x)]), x, records.train_y)
 
     def make(self, name: str, server: str, policy: Policy, authority: bytes) -> None:

@@ -7,6 +7,7 @@ import textwrap
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from sordino import strict_json
 from sordino._version import __version__
 from sordino.account.certificate.certificate import Certificate, certify
 from sordino.account.ledger.keys import signed
@@ -105,7 +106,7 @@ def check(text: str, key: str | None = None) -> NodeStatement:
         FederationError: it cannot be read, was changed, or is another's.
     """
     try:
-        told = json.loads(text)
+        told = strict_json.loads(text)
         if told.pop("format") != FORMAT:
             raise ValueError("another format")
         lists = {name: tuple(told[name]) for name in ("runs", "promises", "rests_on")}

@@ -11,15 +11,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
 from sordino.errors import FederationError, ProtocolError
 from sordino.events import Charge
-from sordino.federation.collect import NothingLeft, collect
+from sordino.federation.collect import NothingLeft, collect, unlike
 from sordino.federation.journal import Journal
+from sordino.federation.messages import Parcel
 from sordino.federation.network import NodeNetwork
 from sordino.federation.plan import PREPARATION, preparing
+from sordino.federation.telling import Telling
 from sordino.mechanism import Opening, Preparation
 from sordino.messages import to_bytes
 from sordino.opening.feature_map import MEAN, TURN
@@ -76,7 +79,7 @@ class Openings:
         reservation = charging.reserve(0, everyone, charges, eligible)
         announced = {"terms": to_bytes(Terms(0, self.context.weights, knobs, everyone))}
         answers = network.ask("tell", 0, attempt, dict.fromkeys(everyone.tolist(), announced))
-        told = {member: load(answer.part("told"))["told"] for member, answer in answers.replies.items()}
+        told = _rows(answers.replies, network.telling)
         if not told:
             raise FederationError("no node made the opening release: see why above, then resume the run")
         width = next(iter(told.values())).shape[1]
@@ -121,3 +124,20 @@ class Openings:
         released = server.release(asked, collected.summed)
         server.settle(asked, reservation, collected.senders, released)
         return server.adapt(asked, here, released).weights
+
+
+def _rows(replies: Mapping[int, Parcel], telling: Telling) -> dict[int, Tensor]:
+    """Returns what members told before the first round, without what is no row of finite numbers as the others' are."""
+    told = dict[int, Tensor]()
+    for member, answer in replies.items():
+        try:
+            row = load(answer.part("told"))["told"]
+        except (ProtocolError, SafetensorError, LookupError):
+            row = torch.empty(0)
+        if row.dim() == 2 and len(row) == 1 and torch.isfinite(row).all():
+            told[member] = row
+    for member in unlike({member: (tuple(row.shape), str(row.dtype)) for member, row in told.items()}):
+        del told[member]
+    for member in replies.keys() - told.keys():
+        telling.member("error", member, "what it told is no row of numbers as the others': it is left out")
+    return told

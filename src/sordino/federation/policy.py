@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from functools import lru_cache
 from pathlib import Path
@@ -126,10 +127,10 @@ class Policy(PolicySection):
                 f"clip norm {clip_norm:g} is not above 0 and at most the policy's mechanism.largest_clip_norm "
                 f"{own.largest_clip_norm:g}"
             )
-        if not noise_multiplier >= own.least_noise_multiplier:
+        if not own.least_noise_multiplier <= noise_multiplier < math.inf:
             raise NodeRefused(
-                f"noise multiplier {noise_multiplier:g} is below the policy's mechanism.least_noise_multiplier "
-                f"{own.least_noise_multiplier:g}"
+                f"noise multiplier {noise_multiplier:g} is infinite, or below the policy's "
+                f"mechanism.least_noise_multiplier {own.least_noise_multiplier:g}"
             )
         if not cohort >= own.smallest_cohort:
             raise NodeRefused(

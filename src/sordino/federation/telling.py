@@ -12,6 +12,8 @@ from sordino.federation.registry import MemberRegistry
 from sordino.federation.status import FederationStatus, NodeState, NodeStatus
 
 _LOG = logging.getLogger("sordino.federation")
+_LONGEST = 400
+"""Letters of what a member says."""
 _STATES: dict[str, NodeState] = {
     "present": "idle",
     "asked": "asked",
@@ -43,6 +45,7 @@ class Telling:
 
     def member(self, what: str, number: int, sentence: str) -> None:
         """Notes what happened to a member; −1 stands for a node that nobody knows."""
+        sentence = _line(sentence)
         known = [node for node in self._status.nodes if node.number == number]
         for node in known:
             node.state, node.note, node.since = _STATES.get(what, node.state), sentence, time.time()
@@ -87,3 +90,9 @@ class Telling:
         """Notes the end."""
         self._status.state, self._status.stage, self._status.deadline = state, "", 0.0
         self.event(why) if why else self._status.write(self._path)
+
+
+def _line(sentence: str) -> str:
+    """Returns what a member said as one line that a terminal only prints: members write these sentences themselves."""
+    plain = "".join(letter if letter.isprintable() else " " for letter in sentence[:_LONGEST])
+    return plain + "…" * (len(sentence) > _LONGEST)

@@ -19,7 +19,7 @@ from flwr.serverapp.exception import PrivacyBudgetExhausted
 
 from sordino.account.accountants.accountant import Curve, epsilon, price, require_delta, require_epsilon
 from sordino.account.ledger.ledger import Ledger
-from sordino.errors import AccountingError, BudgetExceeded, LedgerError
+from sordino.errors import AccountingError, BudgetExceeded, LedgerError, LedgerMoved
 from sordino.events import (
     Charge,
     DpEvent,
@@ -124,15 +124,25 @@ class LedgerAccountant:
         """
         if clients is not None and self._config.sampling_method is not SamplingMethod.NO_AMPLIFICATION:
             raise AccountingError("who took part is what sampling hides: leave clients out, everybody pays")
+        payers = self._who(clients)
+        charge = Charge(self._guarantee, self._event(event, count), "eligible" if clients is None else "participants")
+        while True:
+            self._ledger.refresh()
+            head = self._ledger.newest
+            self._refuse_beyond(event, count, clients)
+            try:
+                releases = self._ledger.reserve(self._run, self.num_releases + 1, payers, [charge], head=head)
+                break
+            except LedgerMoved:  # another process spent something since it was asked: ask again
+                continue
+        self._ledger.settle(releases, [charge], payers, secrets.token_hex(16))
+
+    def _refuse_beyond(self, event: GaussianPrivacyEvent, count: int, clients: Sequence[str | int] | None) -> None:
         if self._config.max_epsilon is not None and self.would_exceed(event, count=count, clients=clients):
             raise PrivacyBudgetSpent(
                 f"{count} more releases would exceed max_epsilon = {self._config.max_epsilon:g} "
                 f"(ε {self.get_epsilon(self._config.target_delta):g} is spent): raise it, or add noise"
             )
-        payers = self._who(clients)
-        charge = Charge(self._guarantee, self._event(event, count), "eligible" if clients is None else "participants")
-        releases = self._ledger.reserve(self._run, self.num_releases + 1, payers, [charge])
-        self._ledger.settle(releases, [charge], payers, secrets.token_hex(16))
 
     def get_epsilon(self, delta: float, client: str | int | None = None) -> float:
         """Returns ε at δ of everything so far, of one client or of the one who paid most."""

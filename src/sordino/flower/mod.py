@@ -46,7 +46,8 @@ def private_mod(message: Message, context: Context, call_next: NextApp) -> Messa
     itself; training that crashes is answered with zero and noise (its message stays in the node's log), since a
     failure may tell something too. Settings are read at each call; terms that contradict the run configuration or the
     node's own limits (`NodeLimits`) are refused with a sentence that reaches the operator.
-    **Edge cases**: other messages than `train` are refused, unless `sordino.evaluate = "unprotected"`.
+    **Edge cases**: other messages than `train` are refused, unless `sordino.evaluate = "unprotected"` and the node has
+    no ε of its own.
     """
     return answer(message, context, call_next, Entropy())
 
@@ -78,6 +79,7 @@ def _unprotected(message: Message, context: Context, call_next: NextApp, setting
             f"a message of type {kind!r} would be answered without noise: evaluate on public records at the server, "
             "or set sordino.evaluate = 'unprotected'"
         )
+    NodeLimits.read(context.node_config).admit_unprotected()
     return call_next(message, context)
 
 

@@ -88,11 +88,24 @@ class NodeLimits:
         if self.epsilon is not None and terms.trust != "local":
             raise ProtocolError("this node has an ε of its own, which only local trust can keep: ask under local trust")
 
+    def admit_unprotected(self) -> None:
+        """Refuses an answer without noise, where the node has limits that only noise keeps.
+
+        Raises:
+            ProtocolError: with the sentence that reaches the operator.
+        """
+        if self.epsilon is not None or self.trust == "local" or self.least_noise_multiplier > 0:
+            raise ProtocolError(
+                "this node has an ε, a least noise or local trust of its own, and this answer would leave without "
+                "noise: evaluate on public records at the server"
+            )
+
     def charge(self, terms: FlowerTerms, run: str, adjacency: Adjacency) -> None:
         """Writes the cost of one answer into the node's ledger, durably, before it is made.
 
         Raises:
             BudgetExceeded: the answer would exceed the node's ε; nothing is written.
+            LedgerMoved: another answer was charged at the same moment; nothing is written.
         """
         if self.ledger is None or self.epsilon is None or self.delta is None:
             return
@@ -101,8 +114,9 @@ class NodeLimits:
         me = np.zeros(1, np.int64)
         create = not self.ledger.exists()
         with Ledger.open(self.ledger, "this node", 1, create=create, delta=self.delta) as ledger:
+            head = ledger.newest  # another process of this node may answer at the same time
             if not ledger.affordable([charge], Budget(self.epsilon, self.delta)).allowed.all():
                 raise BudgetExceeded(
                     f"this node's ε of {self.epsilon:g} does not allow another answer: ask its owner for more"
                 )
-            ledger.reserve(run, terms.round_, me, [charge])
+            ledger.reserve(run, terms.round_, me, [charge], head=head)

@@ -26,7 +26,7 @@ from sordino.flower.settings import FlowerSettings
 from sordino.flower.slots import NodeSlots
 from sordino.flower.statement import statement_for
 from sordino.flower.wire import FlowerTerms, PrivateReply
-from sordino.random.streams import Randomness
+from sordino.random.streams import Randomness, Streams
 from sordino.server.charging import Charging, filters_for
 from sordino.server.side import Asked, Position, ServerSide
 from sordino.server.step import ServerStep
@@ -73,7 +73,7 @@ class PrivateSession:
         self.stopped: str | None = None
         self._mechanism = composed(settings, layout.layout, settings.rounds or rounds)
         self._rounds = settings.rounds or rounds
-        self._randomness = randomness
+        self._given = self._randomness = randomness
         self._slots = NodeSlots(settings.population, filled=settings.select == "fixed")
         self._run = f"flower-{secrets.token_hex(6)}"
         self._here = Position(0, torch.empty(0), self._mechanism.adapter.start(), {}, {})
@@ -145,7 +145,7 @@ class PrivateSession:
             head=self._head,
         )
         planned = range(1, self._rounds + 1)
-        self._slots = slots
+        self._slots, self._randomness = slots, self._streams(ledger)
         self._charging = Charging(
             ledger,
             self._run,
@@ -158,6 +158,18 @@ class PrivateSession:
             schedule=[mechanism.quote(mechanism.adapter.planned(round_), round_) for round_ in planned],
             filters=filters_for(mechanism, settings.epsilon, settings.delta),
         )
+
+    def _streams(self, ledger: Ledger) -> Randomness:
+        """Returns the run's randomness; seeded streams are named by how many releases came before the run.
+
+        **Formal guarantees**: two runs with one seed on one ledger share no draw, else the difference of what they
+        release would have no noise in it. The first run on a ledger has the streams that it was given.
+        """
+        if not isinstance(self._given, Streams):
+            return self._given
+        mine = [entry.seq for entry in ledger.entries if entry.run == self._run]
+        before = sum(entry.seq < min(mine, default=math.inf) for entry in ledger.entries)
+        return Streams(f"{self._given.seed}/after {before}") if before else self._given
 
     def ask(self, nodes: Sequence[int], weights: Tensor) -> OpenRound | None:
         """Selects a cohort among the connected nodes and writes its cost down; None when the budget is spent."""

@@ -92,6 +92,11 @@ class RunFolder:
         return self.public / "certificate.json"
 
     @property
+    def place(self) -> int:
+        """What tells the folder from copies of it: its number on the disk, which a new name leaves as it is."""
+        return self.private.stat().st_ino
+
+    @property
     def begun(self) -> bool:
         """Whether the folder holds a run."""
         return (self.private / "run.json").exists()

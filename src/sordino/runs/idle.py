@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from sordino.aggregate.secure_sum import SecureSum
 from sordino.mechanism import Mechanism
+from sordino.mechanisms import MECHANISMS
 from sordino.mechanisms.spec import Options
 from sordino.recipe import Recipe
 from sordino.runs.context import RunContext
@@ -28,7 +29,7 @@ def idle(context: RunContext, own_model: bool, own_data: bool) -> list[str]:
     """
     recipe = context.recipe
     told = [
-        *_options(recipe.mechanism),
+        *_options(recipe.mechanism, context.mechanism),
         *_local(context),
         *_opening(recipe),
         *_dropout(recipe),
@@ -49,8 +50,10 @@ def steps_in_words(context: RunContext) -> str:
     return f"steps: train.learning_rate = {context.recipe.train.learning_rate:g} at the clients, {server} on their mean"
 
 
-def _options(options: Options) -> Iterator[str]:
-    changed = _changed(options)
+def _options(options: Options, mechanism: Mechanism) -> Iterator[str]:
+    changed, spec = _changed(options), MECHANISMS.get(options.name)
+    if options.mode == "faithful" and mechanism.claim is None and spec is not None and not spec.paper:
+        yield f"mechanism.mode has no effect under {options.name}, of which there is no printed form: leave it out"
     yield from (f"mechanism.{name} has no effect {why}" for name, why in options.idle().items() if name in changed)
 
 

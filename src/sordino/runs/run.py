@@ -109,6 +109,7 @@ def run(
     _require_beginning(folder, resume)
     if resume:
         recipe, model, federation = _going_on(folder, recipe, model, federation, mechanism)
+        _refuse_copy(folder, recipe)
         context = assemble(recipe, model, federation, mechanism)
     else:
         own = model is not None, federation is not None, mechanism is not None
@@ -192,6 +193,24 @@ def _going_on(
     return stored, subject.model, subject.federation
 
 
+def _refuse_copy(folder: RunFolder, recipe: Recipe) -> None:
+    """Refuses a copy of a run's folder, where it and the original would draw other noise and each spend the budget.
+
+    **Edge cases**: a folder that was renamed is where it was. A seeded run's copies release the same bits, and a ledger
+    outside of the folder sees both: those are let be.
+
+    Raises:
+        RecipeError: it is a copy, or was moved to another disk.
+    """
+    began = folder.facts().get("place")
+    if recipe.run.entropy and recipe.ledger.path is None and began is not None and began != folder.place:
+        raise RecipeError(
+            f"{folder.path} is a copy of the folder that the run began in, with a ledger of its own, and both would "
+            "spend the whole budget: go on with the original, or, if that is gone for good, remove place from "
+            "private/run.json"
+        )
+
+
 def _look_for_idle(context: RunContext, own: tuple[bool, bool, bool], what: Literal["refuse", "warn"]) -> None:
     """Tells of settings that have no effect.
 
@@ -219,7 +238,8 @@ def _begin(folder: RunFolder, context: RunContext, own: tuple[bool, bool, bool])
         for sentence in [*_slow(context), *_cautions(context), *filter(None, [uneven(context)]), *charging.warnings]:
             warnings.warn(sentence, SordinoWarning, stacklevel=3)
     name = f"{folder.path.name}-{secrets.token_hex(4)}"
-    facts = {"run": name, "simulation": True, "head": head, "stream": stream, **remembered(context, *own)}
+    facts = {"run": name, "simulation": True, "head": head, "stream": stream, "place": folder.place}
+    facts |= remembered(context, *own)
     if own[0]:
         keep_start(folder, context.model)
     folder.create(recipe, facts)

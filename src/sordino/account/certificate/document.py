@@ -13,11 +13,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from sordino import strict_json
 from sordino.account.certificate.certificate import PromiseStatus
 from sordino.account.certificate.proof import Numbers, Proof
 from sordino.account.certificate.view import View
 from sordino.errors import LedgerError
-from sordino.types import Adjacency, Observer, Unit
+from sordino.types import Adjacency, Observer, Trust, Unit
 
 FORMAT = 2
 
@@ -28,7 +29,7 @@ class Statement:
 
     mechanism: str
     mode: str
-    trust: str
+    trust: Trust
     views: Mapping[str, View]
     sampling_assumed: str
     sampling_executed: str
@@ -102,13 +103,17 @@ class CertificateDocument:
             LedgerError: it is no such document, or one of a later version.
         """
         try:
-            fields = json.loads(text)
+            fields = strict_json.loads(text)
             found = fields.pop("format")
             if found != FORMAT:
                 raise LedgerError(
                     f"the certificate has format {found}, and this version reads {FORMAT}: use its sordino"
                 )
-            return _READER.validate_python(fields)
+            made = _READER.validate_python(fields)
+            missing = {one.observer for one in made.promises} - made.statement.views.keys()
+            if missing:
+                raise ValueError(f"statement.views has no {min(missing)}")
+            return made
         except (ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
             what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             raise LedgerError(f"the certificate cannot be read ({what}): make it anew from its ledger") from None

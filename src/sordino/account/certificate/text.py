@@ -25,18 +25,20 @@ _STOPPED = {
 
 def text(document: CertificateDocument) -> str:
     """Returns the certificate as plain text."""
-    lines = [f"Privacy certificate of {document.federation}", f"run {document.run}, {document.time}", ""]
+    lines = [_plain(f"Privacy certificate of {document.federation}")]
+    lines += [_plain(f"run {document.run}, {document.time}"), ""]
     lines += [*_wrapped(_SEEDED), ""] if document.simulation else []
     for promise in document.promises:
         lines += [*_promise(promise, document), ""]
     for name, value in about(document):
         lines += _wrapped(f"{name}: {value}", "  ")
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(_plain, lines)) + "\n"
 
 
 def markdown(document: CertificateDocument) -> str:
     """Returns the certificate as Markdown."""
-    lines = [f"# Privacy certificate of {document.federation}", "", f"Run {document.run}, {document.time}.", ""]
+    lines = [_plain(f"# Privacy certificate of {document.federation}"), ""]
+    lines += [_plain(f"Run {document.run}, {document.time}."), ""]
     lines += [f"> {_SEEDED}", ""] if document.simulation else []
     lines += ["| unit | observer | adjacency | status | ε | δ | μ (regret) | advantage | claimed ε |"]
     lines += ["|---|---|---|---|---|---|---|---|---|"]
@@ -51,7 +53,12 @@ def markdown(document: CertificateDocument) -> str:
         if one.epsilon is not None:
             lines += ["", "| ε | δ(ε) |", "|---|---|", *(f"| {e:g} | {d:.3g} |" for e, d in one.numbers.profile)]
     lines += ["", "## The run", "", *(f"- **{name}**: {value}" for name, value in about(document))]
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(_plain, lines)) + "\n"
+
+
+def _plain(line: str) -> str:
+    """Returns a line without what would steer a terminal, or begin a line of its own: strangers write certificates."""
+    return "".join(letter if letter.isprintable() else " " for letter in line)
 
 
 def facts(promise: Promise, document: CertificateDocument) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from sordino.account.ledger.book import Book
 from sordino.account.ledger.budget import Budget, Headroom
 from sordino.account.ledger.clients import NAMES
 from sordino.account.ledger.cohort import Cohort
+from sordino.account.ledger.coverage import implies
 from sordino.account.ledger.entry import LedgerEntry, normal
 from sordino.account.ledger.hash_chain import HashChain, LedgerRow
 from sordino.account.ledger.heads import HeadLog, check_all
@@ -132,14 +133,18 @@ class LedgerReader:
             charges: the next release.
             budget: the limits.
             accountant: who prices.
-            within: the guarantees that the budget binds; None binds all that are charged.
+            within: the guarantees that the budget binds; None binds all that are charged. A promise of earlier
+                releases that follows from one of these is bound with it: else a run under a stronger adjacency would
+                begin a budget of its own, and spend the older promise's a second time.
             filters: for guarantees whose noise follows released values, the filter that decides instead.
         """
         self.refresh()
         count = self.population if self._members is None else len(self._members)
         limits, barred, capped = budget.limits(count), np.zeros(count, np.bool_), np.zeros(count, np.bool_)
         bound = None if within is None else set(within)
-        for guarantee, event, secret in self._totals(charges):
+        implied = self._implied(charges, bound)
+        bound = bound and bound | {charge.guarantee for charge in implied}
+        for guarantee, event, secret in self._totals([*charges, *implied]):
             if bound is not None and guarantee not in bound:
                 continue
             book = self.book(guarantee)
@@ -209,6 +214,16 @@ class LedgerReader:
     def refresh(self) -> None:
         """Reads what other processes have written since, and looks that nothing read before is gone."""
         self._replay(self._chain.news())
+
+    def _implied(self, charges: Sequence[Charge], bound: set[Guarantee] | None) -> list[Charge]:
+        """Returns what a release costs under older promises that it is not charged to and that follow from its own."""
+        given = {charge.guarantee for charge in charges}
+        told = []
+        for older in self.guarantees:
+            by = next((g for g in sorted(given, key=str) if implies(g, older)), None) if older not in given else None
+            if by is not None and (bound is None or by in bound):
+                told += [Charge(older, charge.event, charge.payers) for charge in charges if charge.guarantee == by]
+        return told
 
     def _totals(self, charges: Sequence[Charge]) -> Iterator[tuple[Guarantee, DpEvent, bool]]:
         """Yields each guarantee with all of its charges as one event, and whether coins decide who can pay it."""

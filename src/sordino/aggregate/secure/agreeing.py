@@ -32,7 +32,8 @@ def agree_all(wanted: Sequence[Wanted]) -> list[list[bytes]]:
     **Edge cases**: a public key of low order raises `KeySwapped`, wherever it is met. If no process can be started, or
     one ends early, the work is done here.
     """
-    helpers = min(_CORES - 1, sum(len(publics) for _, publics in wanted) // _WORTH_A_PROCESS)
+    many = sum(len(publics) for _, publics in wanted) // _WORTH_A_PROCESS
+    helpers = 0 if getattr(sys, "frozen", False) else min(_CORES - 1, many)  # frozen: the executable is no interpreter
     own, *others = [wanted[number :: helpers + 1] for number in range(helpers + 1)]
     started = [(part, _start(part)) for part in others]
     try:
@@ -54,7 +55,7 @@ def _agree(wanted: Sequence[Wanted]) -> list[list[bytes]]:
 def _start(part: Sequence[Wanted]) -> subprocess.Popen[bytes] | None:
     """Starts a process on a part of the work; secrets travel through a pipe, which nobody else can read."""
     lines = [secret + _U32.pack(len(publics)) + b"".join(publics) for secret, publics in part]
-    command = [sys.executable, "-m", "sordino.aggregate.secure.agreeing"]
+    command = [sys.executable, "-P", "-m", "sordino.aggregate.secure.agreeing"]  # -P: nothing from where we stand
     paths = os.pathsep.join(path for path in sys.path if path)
     helper = None
     try:

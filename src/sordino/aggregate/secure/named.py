@@ -17,7 +17,8 @@ _U32 = struct.Struct("<I")
 
 
 @cache
-def _line(size: int) -> np.dtype[np.void]:
+def line_type(size: int) -> np.dtype[np.void]:
+    """How one line lies in memory, with a field of this size."""
     return np.dtype([("place", "<u4"), ("field", "u1", (size,))])
 
 
@@ -34,7 +35,7 @@ class NamedFields(Mapping[int, bytes]):
     @cached_property
     def table(self) -> NDArray[np.void]:
         """All lines, with columns `place` and `field`."""
-        return np.frombuffer(self.lines, _line(self._size))
+        return np.frombuffer(self.lines, line_type(self._size))
 
     @property
     def places(self) -> IntArray:

@@ -11,6 +11,7 @@ import numpy as np
 
 from sordino.aggregate.secure.errors import Malformed, SplitView
 from sordino.aggregate.secure.keys import TAG, Identity
+from sordino.aggregate.secure.named import NamedFields, line_type
 from sordino.aggregate.secure.view import RosterView
 from sordino.types import BoolArray
 
@@ -59,14 +60,14 @@ def check_tags(
     return verified
 
 
-def tags_by_reader(alive: BoolArray, consents: Mapping[int, bytes]) -> dict[int, dict[int, bytes]]:
-    """Returns, for each reader, everybody's tag for it: what the server hands on."""
-    places = np.flatnonzero(alive).tolist()
-    return {
-        reader: {sender: tags[at * TAG : (at + 1) * TAG] for sender, tags in consents.items()}
-        for at, reader in enumerate(places)
-        if reader in consents
-    }
+def tags_by_reader(alive: BoolArray, consents: Mapping[int, bytes]) -> dict[int, NamedFields]:
+    """Returns, for each reader, everybody's tag for it: what the server hands on. Sizes were checked."""
+    places, senders = np.flatnonzero(alive).tolist(), sorted(consents)
+    tags = np.frombuffer(b"".join(consents[sender] for sender in senders), np.uint8)
+    lines = np.empty((len(places), len(senders)), line_type(TAG))
+    lines["place"] = senders
+    lines["field"] = tags.reshape(len(senders), len(places), TAG).swapaxes(0, 1)
+    return {reader: NamedFields(lines[at].tobytes(), TAG) for at, reader in enumerate(places) if reader in consents}
 
 
 def check_size(alive: BoolArray, tags: bytes, client: int) -> None:

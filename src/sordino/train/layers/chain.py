@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +26,7 @@ def chain(model: nn.Module) -> list[ChainLink] | str:
     traced; every step is one of those below, on the outcome of the step before and on nothing else.
     """
     try:
-        graph = fx.Tracer().trace(model)
+        graph = fx.Tracer().trace(copy.deepcopy(model))  # what forward keeps of its input stays in the copy
     except Exception as error:  # whatever the user's own code raises when it meets a stand-in for a tensor
         return f"its forward pass cannot be traced ({type(error).__name__})"
     modules, links, last = dict(model.named_modules()), list[ChainLink](), None

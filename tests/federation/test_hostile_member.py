@@ -1,0 +1,146 @@
+"""A member that signs whatever it likes: its messages are left out, and the others' run goes on and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import Context, Message
+from safetensors.torch import save
+
+from federation.village import Village, simulated, village
+from sordino.account.ledger.ledger import Ledger
+from sordino.federation.messages import Parcel
+from sordino.federation.status import FederationStatus
+from sordino.messages import from_bytes, to_bytes
+from sordino.stages import Shielded
+
+HOSTILE = 2
+SMALL = ("partition.clients=6", "run.rounds=2", "budget.epsilon=50", "aggregate.tolerance=0.4")
+
+
+def forged(here: Village, stage: str, change: Callable[[Parcel], Mapping[str, bytes]]) -> FederationStatus:
+    """Plays a run in which one member answers a stage with other parts, signed with its own key."""
+    grid, honest = here.grid(), here.grid().apps[100 + HOSTILE]
+
+    def app(message: Message, context: Context) -> Message:
+        reply = honest(message, context)
+        if message.metadata.message_type != f"query.{stage}":
+            return reply
+        parcel = Parcel.parse(reply.content, request=False)
+        made = replace(parcel, parts=change(parcel)).sealed(here.nodes[HOSTILE].identity)
+        return Message(made.pack(), reply_to=message)
+
+    grid.apps[100 + HOSTILE] = app  # type: ignore[assignment]
+    here.deployment(grid).play()
+    status = FederationStatus.read(here.folder.status_file)
+    assert status is not None
+    return status
+
+
+def message(change: Callable[[Shielded], Shielded]) -> Callable[[Parcel], Mapping[str, bytes]]:
+    return lambda parcel: {"message": to_bytes(change(from_bytes(Shielded, parcel.part("message"))))}
+
+
+MESSAGES: dict[str, tuple[str, Callable[[Shielded], Shielded]]] = {
+    "says that it has no noise": (
+        "fed_ldp",
+        lambda m: replace(m, squared_multipliers=torch.zeros(1, dtype=torch.float64)),
+    ),
+    "weighs a million": ("fed_ldp", lambda m: replace(m, weights=torch.full((1,), 1e6))),
+    "has a side column of another shape": (
+        "fed_cad",
+        lambda m: replace(m, side={name: torch.zeros(1, 7, dtype=torch.float64) for name in m.side}),
+    ),
+    "has a side column that nobody asked for": ("fed_ldp", lambda m: replace(m, side={"more": torch.zeros(1, 3)})),
+}
+
+
+@pytest.mark.parametrize("case", MESSAGES)
+def test_a_message_that_is_none_of_the_rounds_is_left_out(case: str, tmp_path: Path) -> None:
+    mechanism, change = MESSAGES[case]
+    recipe, data = simulated(*SMALL, f"mechanism.name={mechanism}")
+    status = forged(village(tmp_path, recipe, data), "contribute", message(change))
+    assert (status.state, status.round) == ("stopped", 2)
+    assert any(event.startswith("node-2") and "left out" in event for event in status.events), status.events
+    assert not [event for event in status.events if "aborted" in event]
+
+
+def test_a_greeting_without_its_parts_stops_nobody(tmp_path: Path) -> None:
+    recipe, data = simulated(*SMALL, "mechanism.name=fed_ldp")
+    status = forged(village(tmp_path, recipe, data), "hello", lambda parcel: {})
+    assert not [event for event in status.events if "aborted" in event]
+    assert status.state == "stopped"
+
+
+TOLD = {
+    "nothing": b"",
+    "other widths": save({"told": torch.zeros(1, 3, dtype=torch.float64)}),
+    "no numbers": save({"told": torch.full((1, 10), torch.nan, dtype=torch.float64)}),
+    "another name": save({"x": torch.zeros(1, 10, dtype=torch.float64)}),
+}
+
+
+@pytest.mark.parametrize("case", TOLD)
+def test_an_opening_that_is_none_is_left_out(case: str, tmp_path: Path) -> None:
+    recipe, data = simulated(*SMALL, "mechanism.name=a_dpfl", "run.rounds=1")
+    status = forged(village(tmp_path, recipe, data), "tell", lambda parcel: {"told": TOLD[case]})
+    assert status.state == "stopped"
+    assert any(event.startswith("node-2") and "left out" in event for event in status.events), status.events
+
+
+def test_a_refusal_writes_no_more_than_a_line_on_the_operators_terminal(tmp_path: Path) -> None:
+    recipe, data = simulated(*SMALL, "mechanism.name=fed_ldp", "run.rounds=1")
+    here = village(tmp_path, recipe, data)
+    grid, honest = here.grid(), here.grid().apps[100 + HOSTILE]
+
+    def app(message: Message, context: Context) -> Message:
+        if message.metadata.message_type == "query.hello":
+            return honest(message, context)
+        parcel = Parcel.parse(message.content, request=True)
+        return Message(parcel.answer(refused="\x1b[2J\nround 9 of 9: fine" + "x" * 9999).pack(), reply_to=message)
+
+    grid.apps[100 + HOSTILE] = app  # type: ignore[assignment]
+    here.deployment(grid).play()
+    status = FederationStatus.read(here.folder.status_file)
+    assert status is not None
+    (told,) = [event for event in status.events if "fine" in event]
+    assert told.isprintable()
+    assert len(told) < 500
+
+
+def test_a_refusal_that_the_superlink_made_up_saves_nobody_the_cost(tmp_path: Path) -> None:
+    """The message left its node, and the SuperLink saw it: the server's ledger must not forget it."""
+    recipe, data = simulated(*SMALL, "mechanism.name=fed_ldp", "run.rounds=1")
+    here = village(tmp_path, recipe, data)
+    grid, honest = here.grid(), here.grid().apps[100 + HOSTILE]
+
+    def superlink(message: Message, context: Context) -> Message:
+        reply = honest(message, context)
+        if message.metadata.message_type != "query.contribute":
+            return reply
+        again = Parcel.parse(honest(message, context).content, request=False)  # delivered once more: it says no
+        assert "answered already" in again.refused
+        return Message(again.pack(), reply_to=message)
+
+    grid.apps[100 + HOSTILE] = superlink  # type: ignore[assignment]
+    here.deployment(grid).play()
+    with Ledger.open(here.deployment().run_folder.ledger, write=False) as ledger:
+        (entry,) = ledger.entries
+        assert entry.participants.contains(np.array([HOSTILE])).all()
+
+
+def test_a_refusal_of_the_member_itself_costs_nothing(tmp_path: Path) -> None:
+    recipe, data = simulated(*SMALL, "mechanism.name=fed_ldp", "run.rounds=1")
+    here = village(tmp_path, recipe, data)
+    node = here.nodes[HOSTILE]
+    told = node.policy.model_copy(update={"budget": node.policy.budget.model_copy(update={"epsilon": 0.01})})
+    node.policy_file.write_text(told.to_toml())
+    here.deployment().play()
+    with Ledger.open(here.deployment().run_folder.ledger, write=False) as ledger:
+        (entry,) = ledger.entries
+        assert not entry.participants.contains(np.array([HOSTILE])).any()
