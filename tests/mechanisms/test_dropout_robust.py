@@ -73,8 +73,10 @@ def test_dropouts_and_late_joiners_are_lived_through_and_silent_clients_pay_noth
         assert ledger.participations.max() <= 4
 
 
-def test_the_denominator_is_a_public_constant(people):
-    mechanism = assemble(recipe("mechanism.mean_weight=0.5", "mechanism.record_limit=20"), federation=people).mechanism
+@pytest.mark.parametrize("kind", ["plain", "secure"])
+def test_the_denominator_is_a_public_constant(people, kind):
+    settings = ("mechanism.mean_weight=0.5", "mechanism.record_limit=20", f"aggregate.kind={kind}")
+    mechanism = assemble(recipe(*settings), federation=people).mechanism
     assert mechanism.aggregator.denominator == 30
     assert mechanism.bounder.record_limit == 20
 
