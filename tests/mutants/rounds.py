@@ -113,7 +113,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "aggregate/test_integers.py::test_the_norm_is_bounded_whatever_comes_in",
         "aggregate/integers.py",
         ("accept any rounding", "Grid.round_rows", assigned("fits", "np.ones(len(left), bool)")),
-        ("skip the clip", "Grid.round_rows", assigned("factors", "1.0")),
+        ("skip the clip", "Grid.round_rows", assigned("factors", "peaks")),
     ),
     *killed_by(
         "aggregate/test_integers.py::test_sensitivities_are_those_of_the_rounded_vector",
