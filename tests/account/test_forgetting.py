@@ -382,6 +382,22 @@ class TestSettlementThatWaits:
         if then != "close":
             assert len(list(verify(path))) == 3
 
+    def test_a_head_is_never_published_for_rows_of_others_that_may_still_be_lost(self, path, monkeypatch):
+        with Ledger.open(path) as mine, Ledger.open(path) as other:
+            number, real = other.reserve("other", 1, np.array([3]), CHARGE), Ledger._replay
+
+            def replay(ledger, rows):
+                real(ledger, rows)
+                if ledger is mine and rows:
+                    monkeypatch.setattr(Ledger, "_replay", real)
+                    other.settle(number, CHARGE, digest="bits", durable=False)  # between commit and publication
+
+            mine.refresh()
+            monkeypatch.setattr(Ledger, "_replay", replay)
+            seq = mine.reserve("run", 7, np.array([7]), CHARGE)
+            assert HeadLog(heads_path(path)).last().seq == seq
+        assert len(list(verify(path))) == 3
+
     def test_a_release_where_nothing_was_released_before_is_durable_at_once(self, path):
         with Ledger.open(path) as ledger:
             again = {"repeatable": True, "fingerprint": "seed"}

@@ -165,6 +165,11 @@ class HashChain:
         self._pending = (row.seq, link)
         return row
 
+    @property
+    def last(self) -> tuple[int, bytes]:
+        """The place and the hash of the last row that was read or written here."""
+        return self._checked
+
     def head(self) -> tuple[int, bytes]:
         """Returns the place and the hash of the last row (−1 and zeros when there is none)."""
         with sentences(self.path):

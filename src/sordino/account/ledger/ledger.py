@@ -98,7 +98,7 @@ class Ledger(LedgerReader):
             if head is not None:
                 ledger.must_contain(head)
             if write:
-                ledger._publish(*chain.head())
+                ledger._publish(*chain.last)
         except BaseException:
             chain.close()
             raise
@@ -155,9 +155,12 @@ class Ledger(LedgerReader):
 
     @property
     def head(self) -> str:
-        """The hash of the last row, in hex, durable and published: nobody can rewrite the past unnoticed."""
-        self.flush()
-        return self.newest
+        """The hash of the last row, in hex, and durable: who keeps it can see that nobody rewrote the past."""
+        newest = self.newest
+        if self._key is not None:
+            self._chain.sync()  # another process may have settled, and not be there yet
+            self.flush()
+        return newest
 
     def reserve(
         self,
@@ -211,7 +214,7 @@ class Ledger(LedgerReader):
                 raise LedgerMoved("another run was charged to this ledger just now: nothing is released; run again")
             row = self._chain.append(lambda seq: reserve_row(seq, entry, self.delta))
         self._replay([row])
-        self._publish(*self._chain.head())
+        self._publish(*self._chain.last)  # not what others wrote since, which may not be durable yet
         return row.seq
 
     def settle(
@@ -262,7 +265,7 @@ class Ledger(LedgerReader):
             rows.append(self._chain.append(lambda seq: settle_row(seq, quoted, realised, sent, digest, self.delta)))
         self._replay(rows)
         with self._publishing:
-            self._waiting = self._chain.head()
+            self._waiting = self._chain.last
         if durable or len(rows) > 1:  # a repetition that was none is a new charge
             self.flush()
 
