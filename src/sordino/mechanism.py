@@ -215,7 +215,7 @@ class Mechanism:
             )
         if (why := self.perturber.refuses(bound)) is not None:
             raise CompositionError(f"{self.name} cannot be composed: {why}")
-        needed, kept = getattr(self.perturber, "separation", 1), getattr(self.selector, "separation", 1)
+        needed, kept = self.separation, getattr(self.selector, "separation", 1)
         if needed > kept:
             raise CompositionError(
                 f"{self.name} cannot be composed: its noise needs participations that are {needed} rounds apart and "
@@ -227,6 +227,11 @@ class Mechanism:
                 f"{self.name} protects each {self.unit} and its noise is priced for each {others.pop()}: "
                 "use parts of one unit"
             )
+
+    @property
+    def separation(self) -> int:
+        """How many rounds apart a client's participations must be: more than 1 where noise remembers earlier rounds."""
+        return int(getattr(self.perturber, "separation", 1))
 
     def quote(self, knobs: Knobs, round_: int = 1) -> tuple[Charge, ...]:
         """Returns what the coming release will cost. Pure: it feeds calibration, the budget check and the tests."""
