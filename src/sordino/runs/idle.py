@@ -125,8 +125,8 @@ def _secure(recipe: Recipe, mechanism: Mechanism, people: int) -> Iterator[str]:
 
     elif chosen.corrupt and chosen.corrupt * (cohort := mechanism.selector.expected(people)) < 1:
         yield (
-            f"aggregate.corrupt has no effect on a cohort of {cohort:.4g}, of which {chosen.corrupt:g} is nobody: set it "
-            f"to {1 / cohort:.3g} or more, if somebody may work with the server"
+            f"aggregate.corrupt has no effect on a cohort of {cohort:.4g}, of which {chosen.corrupt:g} is nobody: set "
+            f"it to {1 / cohort:.3g} or more, if somebody may work with the server"
         )
 
 
