@@ -43,14 +43,16 @@ def unit(rows: Tensor) -> Tensor:
 
 
 def opened(x: Tensor, kept: Tensor, recipe: Recipe, mu: float, draws: torch.Generator) -> Tensor:
-    """Returns the rows after the recipe's opening, with its noise: the mean taken away, channels turned, norm 1."""
+    """Changes rows as the recipe's opening does, with its noise: the mean taken away, channels turned, norm 1."""
     told, count, channels = recipe.opening, len(x), x.shape[1]
     if told.feature_mean:
         mean = torch.zeros(x.shape[1:], dtype=torch.float64)
         for rows in kept.split(BLOCK):
             mean += x[rows].double().sum(0)
         noise = torch.randn(mean.shape, generator=draws, dtype=torch.float64) / (told.feature_mean * mu * count)
-        x = unit(x - (mean / len(kept) + noise).float())
+        mean = mean / len(kept) + noise
+        for rows in x.split(BLOCK):
+            rows.copy_(unit(rows - mean.float()))
     if told.channel_moment:
         moment = torch.zeros(channels, channels, dtype=torch.float64)
         for rows in kept.split(BLOCK):
@@ -59,9 +61,8 @@ def opened(x: Tensor, kept: Tensor, recipe: Recipe, mu: float, draws: torch.Gene
         vector = packed(moment / len(kept))
         vector += torch.randn(len(vector), generator=draws, dtype=torch.float64) / (told.channel_moment * mu * count)
         turn = whitening(unpacked(vector, channels), told.ridge).float()
-        for start in range(0, count, BLOCK):
-            rows = x[start : start + BLOCK].flatten(2)
-            x[start : start + BLOCK] = unit(torch.einsum("cd,bdp->bcp", turn, rows)).view_as(x[start : start + BLOCK])
+        for rows in x.split(BLOCK):
+            rows.copy_(unit(torch.einsum("cd,bdp->bcp", turn, rows.flatten(2))).view_as(rows))
     return x.flatten(1)
 
 
