@@ -209,6 +209,7 @@ def _facts(recipe: Recipe, federation: Federation, layout: Layout, training: Loc
         trim=recipe.aggregate.trim,
         rounding=recipe.aggregate.rounding,
         late=recipe.dropout.late,
+        vanishing=max((recipe.dropout.rate, *recipe.dropout.schedule)) > 0 or not len(federation.train_x),
         classes=federation.classes,
         public=federation.public_x is not None and len(federation.public_x) > 0,
         train=training,
