@@ -8,7 +8,7 @@ import numpy as np
 
 from sordino.events import Charge, DpEvent, Guarantee, SampledWithoutReplacementDpEvent, Unbounded
 from sordino.terms import Turn
-from sordino.types import BoolArray, IntArray
+from sordino.types import Adjacency, BoolArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,13 @@ class FixedSize:
 
 @dataclass(frozen=True)
 class Everyone:
-    """Every eligible client, every round. Nothing is hidden by selection."""
+    """Every eligible client, every round. Nothing is hidden by selection.
+
+    `hides` is what an outsider is promised at most: a release of everybody that goes with rounds of fixed cohorts is
+    priced by their relation (`zero_out`, which whatever hides presence hides too), so that all of it adds up.
+    """
+
+    hides: Adjacency = "add_remove"
 
     def select(self, turn: Turn, eligible: BoolArray) -> IntArray:
         return np.flatnonzero(eligible)
@@ -63,4 +69,6 @@ class Everyone:
         return float(population)
 
     def charge(self, guarantee: Guarantee, event: DpEvent) -> Charge:
+        if guarantee == Guarantee("client", "outsider", "add_remove"):
+            guarantee = Guarantee("client", "outsider", self.hides)
         return Charge(guarantee, event, "participants")

@@ -51,10 +51,10 @@ def chance_of_early_end(ledger: Ledger, run: str, schedule: PlannedCharges, budg
         return 1.0 if hides and (earlier or budget.clients) and able <= minimum else 0.0
     if earlier or not all(isinstance(charge.event, PoissonSampledDpEvent) for charge in amplified):
         return 1.0
-    rates = [max(_rate(charge) for charge in charges if charge.payers == "eligible") for charges in schedule]
     clients = _there(ledger, run)
     total = 0.0
     for guarantee, plan in plans.items():
+        rates = _rates(schedule, guarantee)
         chosen = filter_for(strictest, budget.delta, ComposedDpEvent(tuple(plan)), guarantee.adjacency)
         costs = [chosen.cost(event, guarantee.adjacency) for event in plan]
         left = np.full(clients, chosen.capacity)
@@ -78,9 +78,8 @@ def _by_guarantee(schedule: PlannedCharges) -> dict[Guarantee, list[DpEvent]]:
     """Returns what a client pays that takes part in every round, for each promise that its own coins are charged to."""
     plans: dict[Guarantee, list[DpEvent]] = {}
     for charges in schedule:
-        for charge in charges:
-            if charge.payers == "participants" and not isinstance(charge.event, Unbounded):
-                plans.setdefault(charge.guarantee, []).append(charge.event)
+        for charge in _paid(charges):
+            plans.setdefault(charge.guarantee, []).append(charge.event)
     return plans
 
 
@@ -103,6 +102,15 @@ def _cost(ledger: Ledger, run: str, guarantee: Guarantee, plan: Sequence[DpEvent
     return price(ComposedDpEvent((*before, *plan)), budget.delta, adjacency=guarantee.adjacency)
 
 
-def _rate(charge: Charge) -> float:
-    rate: float = charge.event.sampling_probability
-    return rate
+def _rates(schedule: PlannedCharges, guarantee: Guarantee) -> list[float]:
+    """Returns each charge's chance to fall on one client: the round's, and 1 for what all release before the first."""
+    rates: list[float] = []
+    for charges in schedule:
+        coin = max(charge.event.sampling_probability for charge in charges if charge.payers == "eligible")
+        mine = [charge for charge in _paid(charges) if charge.guarantee == guarantee]
+        rates += [1.0] * (len(mine) - 1) + [coin] * bool(mine)
+    return rates
+
+
+def _paid(charges: Sequence[Charge]) -> list[Charge]:
+    return [c for c in charges if c.payers == "participants" and not isinstance(c.event, Unbounded)]
