@@ -138,8 +138,6 @@ def _accesses(context: RunContext) -> Iterator[str]:
 
 
 def _unprotected(context: RunContext) -> Iterator[str]:
-    if context.recipe.run.target is not None and not test_is_public(context.federation):
-        yield "the round in which the run ended (run.target is asked of private test records)"
     if views(context.mechanism)["outsider"].most_asked and not isinstance(context.mechanism.selector, Everyone):
         yield "how often the client that was asked most took part, which coins alone decide"
     yield "number and kind of releases, and public settings"
