@@ -44,9 +44,9 @@ def test_noise_that_follows_releases_is_admitted_by_one_filter_over_all_runs(tmp
     first = node.filters.read()
     assert first and all(isinstance(one, RdpFilter) for one in first.values())
     refused, runs = "", 0
-    while not refused and runs < 40:
+    while not refused and runs < 12:
         runs += 1
-        refused = next_run(asked, f"run {runs}", (4.0, 0.9, 1.5)[runs % 3])
+        refused = next_run(asked, f"run {runs}", (4.0, 0.6, 0.8)[runs % 3])
     assert "budget.epsilon of 6" in refused
     assert node.filters.read() == first, "an order that is chosen afterwards promises nothing"
     with node.ledger(write=False) as ledger:

@@ -114,16 +114,25 @@ class NodeNetwork:
         """Waits until so many members are there, and for those that are just being greeted; returns who is there.
 
         Raises:
-            FederationError: too few came in time.
+            FederationError: too few came in time, or so many members do not exist, for whom nobody waits.
         """
+        members = {member.number: member.name for member in self.registry.active}
+        if least > len(members):
+            raise FederationError(
+                f"{least} nodes are needed (`--least`, or budget.minimum_clients) and the registry has {len(members)} "
+                "members: enrol more, or ask for fewer"
+            )
         end, pause = time.monotonic() + self.deadlines.gather, _SOONEST
         while True:
             mask, now = self.present(), time.monotonic()
             if mask.sum() >= least and not any(self._awaited(one, now) for one in self._greeted.values()):
                 return mask
             if now > end:
+                missing = ", ".join(name for number, name in members.items() if number not in self._at)
                 raise FederationError(
-                    f"{int(mask.sum())} nodes are there and {least} are needed: start the others, then resume the run"
+                    f"{int(mask.sum())} nodes are there and {least} are needed, {self.deadlines.gather:g} s after the "
+                    f"first call: start {missing} (`sordino node start`; whoever refused said why above), then resume "
+                    "the run; `--gather-seconds` waits longer"
                 )
             self.telling.waiting(int(mask.sum()), least)
             time.sleep(pause)

@@ -61,7 +61,8 @@ class Node:
         """
         check_message(self.folder.policy.size, request.parts)
         request.check(bytes.fromhex(self.folder.policy.who.operator), "the policy's who.operator")
-        if request.stage != "hello" and request.node != self.folder.number:
+        number = self.folder.number  # a registry that does not hold is said, before any record is looked at
+        if request.stage != "hello" and request.node != number:
             raise ProtocolError(f"a request for member {request.node} reached {self.folder.name}: it is ignored")
         stages: Mapping[Stage, Callable[[Parcel], Parts]] = {
             "hello": lambda asked: self._hello(asked, flower_id),
@@ -78,7 +79,7 @@ class Node:
                 self._memory.check_refused(request)
             asked = replace(request, run=occasion(request.run, request.parts))
             told = stages[request.stage](asked)
-            return request.answer(told, node=self.folder.number).sealed(self.folder.identity)
+            return request.answer(told, node=number).sealed(self.folder.identity)
 
     def refusal(self, request: Parcel, sentence: str) -> Parcel:
         """Returns a refusal, signed where nothing of the round has left this node: whoever refuses pays nothing.
