@@ -69,7 +69,8 @@ class KeptFilters:
     def keep(self, admitting: Mapping[Guarantee, Filter]) -> None:
         """Writes down which filters admit a release, before it is paid for; what is known already costs nothing."""
         known = self.read()
-        larger = {g: one for g, one in admitting.items() if g not in known or known[g].capacity < one.capacity}
+        other = {guarantee: one for guarantee, one in admitting.items() if known.get(guarantee) != one}
+        larger = {g: one for g, one in other.items() if g not in known or known[g].capacity < one.capacity}
         if larger:
             told = [
                 attrs.asdict(guarantee) | {"filter": one.name, "epsilon": one.epsilon, "delta": one.delta}

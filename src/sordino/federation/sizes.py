@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 
 import torch
 
@@ -48,7 +49,12 @@ def check_size(size: SizePolicy, plan: RunPlan) -> None:
     _at_most("values in a record", math.prod(shape), size.values, "size.values")
     if recipe.opening.channel_moment:
         _at_most("values in opening.channel_moment", shape[0] ** 2, size.parameters, "size.parameters")
-    _at_most("parameters", parameters(recipe), size.parameters, "size.parameters")
+    _at_most("parameters", _parameters_of(plan), size.parameters, "size.parameters")
+
+
+@lru_cache(maxsize=4)  # layers are made to count them, and a plan comes with every request
+def _parameters_of(plan: RunPlan) -> float:
+    return parameters(recipe_of(plan))
 
 
 def parameters(recipe: Recipe) -> float:
