@@ -138,12 +138,19 @@ def _accesses(context: RunContext) -> Iterator[str]:
 
 
 def _unprotected(context: RunContext) -> Iterator[str]:
-    if context.recipe.run.target is not None and not test_is_public(context.federation):
-        yield "the round in which the run ended (run.target is asked of private test records)"
     if views(context.mechanism)["outsider"].most_asked and not isinstance(context.mechanism.selector, Everyone):
         yield "how often the client that was asked most took part, which coins alone decide"
     yield "number and kind of releases, and public settings"
     yield "how long rounds take, and when the ledger's heads were published"
+
+
+def _rests_on_others(mechanism: Mechanism) -> bool:
+    """Whether an outsider is promised more than the server because everybody's own noise is in a sum (local trust)."""
+    told = {
+        (one.guarantee.observer, one.guarantee.adjacency): one.event
+        for one in mechanism.quote(mechanism.adapter.start())
+    }
+    return mechanism.trust == "local" and any(told.get(("server", how)) != event for (_, how), event in told.items())
 
 
 def _assumptions(context: RunContext) -> Iterator[str]:
@@ -152,6 +159,9 @@ def _assumptions(context: RunContext) -> Iterator[str]:
         yield "clients add their shares of noise, the server follows the protocol"
         yield "who vanishes does not depend on the data"
         yield from getattr(context.mechanism.aggregator, "remarks", ())
+    if _rests_on_others(context.mechanism):
+        yield "against an outsider: the other clients add their noise and tell it to nobody"
+        yield "who vanishes does not depend on the data"
     if context.mechanism.trust == "central":
         yield "the server is trusted with every message"
     if context.mechanism.unit == "record":

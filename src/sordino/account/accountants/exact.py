@@ -18,10 +18,13 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from sordino.account.accountants import dominate
+from sordino.errors import AccountingError
 from sordino.events import DiscreteGaussian, DpEvent, Skellam
 from sordino.types import FloatArray
 
 _HUGE = 1e300
+LEAST_DELTA = 1e-100
+"""Smaller ones are nobody's, and lost in rounding."""
 
 
 def separation(history: Mapping[DpEvent, int]) -> float | None:
@@ -60,7 +63,13 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 @lru_cache(maxsize=64)  # every filter asks for the same budget again and again
 def separation_for(epsilon: float, delta: float) -> float:
-    """Returns the largest μ whose curve passes below (ε, δ): the budget of the Gaussian filter."""
+    """Returns the largest μ whose curve passes below (ε, δ): the budget of the Gaussian filter.
+
+    Raises:
+        AccountingError: δ is so small that its curve is lost in rounding.
+    """
+    if delta < LEAST_DELTA:
+        raise AccountingError(f"delta {delta:g} is below {LEAST_DELTA:g}: take one that floating point tells from 0")
     upper = 1.0
     while delta_of(upper, epsilon) <= delta:
         upper *= 2
