@@ -95,6 +95,8 @@ def test_a_run_of_another_unit_does_not_break_an_older_promise(tmp_path: Path) -
     assert spent(asked) == 1
     kept = [one for one in state(asked.village.nodes[ASKED]).promises if one["unit"] == "client"]
     assert any(one["epsilon"] is not None for one in kept)
+    trusted = next(one for one in kept if one["observer"] == "server")
+    assert trusted["epsilon"] is None and "filter" not in trusted["reason"], "nothing was promised against the server"
     assert not another(asked, "clients").ask("contribute").refused
 
 

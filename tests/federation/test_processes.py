@@ -64,7 +64,7 @@ def test_a_run_over_tls_survives_a_killed_node_a_killed_server_and_ends_with_a_c
         assert epsilon is not None and 0 < epsilon <= 8
         # each node's own ledger: the killed one paid for what left it, the late one for what it was asked
         own = state(NodeFolder(here.members["n0"].path))
-        assert own.releases == here.charged("n0") >= 3 and own.promises[0]["epsilon"] <= 10
+        assert own.releases == here.charged("n0") >= 3 and own.promises[0]["epsilon"] <= 10 * (1 + 1e-9)
         assert 1 <= here.charged("n1") <= 2
         answered = status.node(5).answered > 0  # on a busy machine it may come when all is over
         assert here.charged("n5") >= 1 or not answered

@@ -16,6 +16,7 @@ from sordino.data.federation import ClientData
 from sordino.errors import NodeRefused, UnknownEvent
 from sordino.events import Charge, Guarantee, Unbounded
 from sordino.federation.declarations import Declarations
+from sordino.federation.node_filter import promised
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.plan import RunPlan, composed
 from sordino.federation.policy import Policy
@@ -196,16 +197,14 @@ def check_budget(folder: NodeFolder, ledger: Ledger, whole: RunContext, prices: 
             f"another release would exceed this node's budget.epsilon of {budget.epsilon:g} at δ = {budget.delta:g}: "
             "raise it in its policy, or leave the node out"
         )
-    return Cost(charges, {guarantee: filters[guarantee] for guarantee in dict.fromkeys([*bounded, *ledger.guarantees])})
+    return Cost(charges, {guarantee: filters[guarantee] for guarantee in dict.fromkeys([*bounded, *promised(ledger)])})
 
 
 def _check_promises(ledger: Ledger, bounded: Sequence[Guarantee]) -> None:
     """Refuses a release from which a promise that this node made earlier does not follow: it would become infinite."""
-    for older in ledger.guarantees:
+    for older in promised(ledger):
         if any(implies(given, older) for given in bounded) or ledger.unpromised(older)[1]:
             continue
-        if any(isinstance(event, Unbounded) for event in ledger.book(older).events()):
-            continue  # nothing was promised to anybody
         raise NodeRefused(
             f"this node has promised something to a {older.unit} against the {older.observer} ({older.adjacency}), and "
             f"a run that promises something to a {bounded[0].unit} ({bounded[0].adjacency}) alone would break that: "

@@ -80,7 +80,7 @@ class KeptFilters:
 
     def admitting(self, ledger: Ledger, mechanism: Mechanism, rounds: int, budget: Budget) -> Filters:
         """Returns the filter of every promise that was made, or that a plan would make, at the node's budget."""
-        charged, kept = ledger.guarantees, self.read()
+        charged, kept = promised(ledger), self.read()
         made = {guarantee: kept[guarantee] for guarantee in charged if guarantee in kept}
         for guarantee in charged:
             if guarantee not in made:
@@ -90,6 +90,15 @@ class KeptFilters:
             older = next((made[one] for one in charged if one in made and implies(one, guarantee)), None)
             made.setdefault(guarantee, older or _chosen(budget, history, guarantee))
         return {guarantee: _at(one.name, budget) for guarantee, one in made.items()}
+
+
+def promised(ledger: Ledger) -> list[Guarantee]:
+    """Returns what was promised so far: charges that nothing bounds are in the ledger, too, and promise nothing."""
+    return [
+        guarantee
+        for guarantee in ledger.guarantees
+        if not any(isinstance(event, Unbounded) for event in ledger.book(guarantee).events())
+    ]
 
 
 def planned(mechanism: Mechanism, rounds: int) -> dict[Guarantee, History]:
