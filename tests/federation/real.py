@@ -84,14 +84,15 @@ class Real:
         for one in started:
             assert not list(marked(one.mark)), "processes are left behind"
 
-    def charged(self, name: str) -> int:
+    def charged(self, name: str, rounds: bool = True) -> int:
+        """Returns what a node's own ledger has: releases of rounds, or of what comes before the first one."""
         with self.members[name].ledger(write=False) as ledger:
-            return len(ledger.entries)
+            return sum((entry.round_ > 0) == rounds for entry in ledger.entries)
 
 
 @contextmanager
-def real(path: Path, count: int, rounds: int) -> Iterator[Real]:
-    """Makes operator and members, and a SuperLink; ends all processes on the way out."""
+def real(path: Path, count: int, rounds: int, more: str = "") -> Iterator[Real]:
+    """Makes operator and members, and a SuperLink; ends all processes on the way out. `more` is added to the recipe."""
     records = data.load("digits")
     operator = FederationFolder(path / "operator")
     operator.make("clinics", ("127.0.0.1",), free_port())
@@ -114,7 +115,7 @@ def real(path: Path, count: int, rounds: int) -> Iterator[Real]:
         node.accept_registry(operator.registry_file)
     np.savez(operator.path / "test.npz", x=records.test_x, y=records.test_y)
     recipe = path / "recipe.toml"
-    recipe.write_text(RECIPE.format(count=count, rounds=rounds, records=len(records.train_y)))
+    recipe.write_text(RECIPE.format(count=count, rounds=rounds, records=len(records.train_y)) + more)
     operator.put_recipe(recipe)
     here = Real(operator, members)
     try:

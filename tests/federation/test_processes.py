@@ -17,6 +17,7 @@ from sordino.account.certificate.check import check
 from sordino.account.certificate.document import CertificateDocument
 from sordino.federation import keys
 from sordino.federation.control import control
+from sordino.federation.journal import Journal
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.node_statement import state
 from sordino.federation.processes import marked, start_node
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.slow
 
 def test_a_run_over_tls_survives_a_killed_node_a_killed_server_and_ends_with_a_certificate(tmp_path: Path) -> None:
     """One federation, one run, all that may happen to it: starting processes is what takes the time."""
-    with real(tmp_path, count=6, rounds=5) as here:
+    with real(tmp_path, count=6, rounds=5, more="[opening]\nfeature_mean = 0.2\n") as here:
         here.start("n0", "n1", "n2", "n3", "n4")
         done: set[str] = set()
 
@@ -64,7 +65,12 @@ def test_a_run_over_tls_survives_a_killed_node_a_killed_server_and_ends_with_a_c
         assert epsilon is not None and 0 < epsilon <= 8
         # each node's own ledger: the killed one paid for what left it, the late one for what it was asked
         own = state(NodeFolder(here.members["n0"].path))
-        assert own.releases == here.charged("n0") >= 3 and own.promises[0]["epsilon"] <= 10 * (1 + 1e-9)
+        assert own.releases == here.charged("n0") + 1 >= 4 and own.promises[0]["price"] <= own.promises[0][
+            "epsilon"
+        ] <= 10 * (1 + 1e-9)
+        # the charged sum before the first round: everybody who was there paid for it, once, and the model knows it
+        assert [here.charged(f"n{n}", rounds=False) for n in range(6)] == [1, 1, 1, 1, 1, 0]
+        assert Journal(folder.private).concluded("FeatureMean")
         assert 1 <= here.charged("n1") <= 2
         answered = status.node(5).answered > 0  # on a busy machine it may come when all is over
         assert here.charged("n5") >= 1 or not answered
