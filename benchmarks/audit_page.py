@@ -81,7 +81,7 @@ def number(value: float | None, missing: str) -> str:
 
 def table(found: list[dict[str, Any]]) -> Iterator[str]:
     """Yields the table of `--all`."""
-    names = (" claimed ε", " certified ε", " at least (95 %)", " Gaussian fit", "verdict", " trials", " s")
+    names = (" claimed ε", " certified ε", " at least (95 %)", " Gaussian fit", "verdict", " trials")
     yield from head("mechanism", "mode", "settings", "unit, observer, adjacency", *names)
     found = [one for one in found if not one["game"]]
     for one in found:
@@ -90,10 +90,7 @@ def table(found: list[dict[str, Any]]) -> Iterator[str]:
         verdict = f"**violated** ({one['against']})" if one["verdict"] == "violated" else "consistent"
         numbers = (number(one["claimed"], "–"), number(one["certified"], "∞"), f"{one['lower_bound']:.3f}")
         fit = number(one["gaussian_fit"], "–")
-        yield row(
-            one["mechanism"], one["mode"], settings, promise, *numbers, fit, verdict, f"{one['trials']:,}",
-            f"{one['seconds']:.0f}",
-        )  # fmt: skip
+        yield row(one["mechanism"], one["mode"], settings, promise, *numbers, fit, verdict, f"{one['trials']:,}")
     static.save(_beside("all", "Every audit of sordino audit --all", found), PICTURES, ("svg",))
 
 

@@ -177,6 +177,12 @@ class TestWhatItKeepsBack:
         told = made(ledger, early_end=4e-6).promise("client", "outsider")
         assert told.epsilon == pytest.approx(price({SAMPLED: 4}).epsilon(6e-6))
 
+    def test_other_runs_on_the_ledger_are_assumed_not_to_follow_from_each_other(self, ledger):
+        """F8: a run that was ended from the keyboard is charged for its path, which no release may have chosen."""
+        assert not any("earlier ones released" in words for words in made(ledger).statement.assumptions)
+        ledger.settle(ledger.reserve("another", 1, np.array([3]), BOTH), BOTH)
+        assert "earlier ones released" in str(made(ledger)).replace("\n", " ").replace("    ", "")
+
 
 class TestLocalTrust:
     def test_replace_is_printed_beside_zero_out(self, ledger):

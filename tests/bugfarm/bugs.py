@@ -82,6 +82,13 @@ BUGS: tuple[Bug, ...] = (
         ("mechanism.adjacency=replace",),
     ),
     Bug("a forgotten participation", "fed_ldp", "perturber", parts.ForgottenParticipation, TWO_ROUNDS),
+    Bug(
+        "an outsider's price for noise that is not in the sum",
+        "fed_ldp",
+        "perturber",
+        parts.CountsNoiseThatIsNotThere,
+        observer="outsider",
+    ),
     Bug("L2 clip under Laplace noise", "laplace", "bounder", parts.ClipsInTheWrongNorm),
     Bug("clip skipped for one tensor, rows said to be sums", "fed_ldp", "bounder", parts.FirstTensorOnlyAsSums),
     Bug("every tensor clipped by itself, rows said to be sums", "fed_ldp", "bounder", parts.TensorByTensorAsSums),

@@ -98,6 +98,13 @@ class ClampedNoise(LocalGaussian):
         return _noised(bounded, noise.clamp(-2, 2) * _stddev(turn), turn.knobs.noise_multiplier)
 
 
+class CountsNoiseThatIsNotThere(LocalGaussian):
+    """Credits an outsider's promise with the noise of four times as many messages as every sum holds."""
+
+    def price(self, knobs: Knobs, round_: int = 1) -> Prices:
+        return LocalGaussian(self.unit, self.adjacency, 4 * self.least).price(knobs, round_)
+
+
 class ReplacementAtThePriceOfAbsence(LocalGaussian):
     def price(self, knobs: Knobs, round_: int = 1) -> Prices:
         absence = LocalGaussian(self.unit, "zero_out").price(knobs, round_)

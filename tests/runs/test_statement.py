@@ -65,3 +65,10 @@ def test_how_often_somebody_took_part_is_seen_only_where_no_coin_is_secret(setti
 def test_a_record_unit_names_what_it_assumes_of_copies_and_of_batches():
     assumed = " ".join(told("mechanism.name=dp_sgd").assumptions)
     assert "once for each copy" in assumed and "same bits" in assumed
+
+
+def test_what_an_outsider_is_promised_for_the_noise_of_others_says_that_it_rests_on_them():
+    words = "against an outsider: the other clients add their noise and tell it to nobody"
+    assert words in told("mechanism.name=fed_ldp").assumptions
+    for name in ("laplace", "fed_cad", "dp_fedavg", "local_dp_sgd"):  # nothing is credited there
+        assert words not in told(f"mechanism.name={name}").assumptions

@@ -18,7 +18,7 @@ from sordino.audit.run_game import GameWatcher
 from sordino.audit.scene import Scene
 from sordino.audit.statistic import Discriminant, LikelihoodRatio, Statistic, Views, separation
 from sordino.audit.threshold import Cuts, choose
-from sordino.events import Guarantee
+from sordino.events import DpEvent, Guarantee
 from sordino.mechanism import INTEGERS, ON_GRID
 
 _BATCH = {"crowd": 1 << 15, "fold": 1 << 15, "one by one": 500}
@@ -74,17 +74,28 @@ def guarantees(scene: Scene) -> list[Guarantee]:
     """Returns the promises that are worth an attack.
 
     The server of central trust is trusted, and nothing is promised about it. Under local trust the outsider sees a
-    function of the messages, so the attack on the server's promise is the stronger one. Papers speak of the server.
+    function of the messages, so the attack on the server's promise is the stronger one, unless the outsider is promised
+    more (the noise of everybody's messages in the sum): then both are attacked. Papers speak of the server.
     """
-    local, faithful = scene.mechanism.trust == "local", scene.mechanism.claim is not None
-    skipped = "server" if scene.mechanism.trust == "central" else "outsider" if local or faithful else None
-    return [charge.guarantee for charge in walk(scene, 0).quotes[0] if charge.guarantee.observer != skipped]
+    mechanism, quotes = scene.mechanism, walk(scene, 0).quotes[0]
+    central, faithful = mechanism.trust == "central", mechanism.claim is not None
+    servers = {charge.guarantee.adjacency: charge.event for charge in quotes if charge.guarantee.observer == "server"}
+
+    def worth(told: Guarantee, event: DpEvent) -> bool:
+        if told.observer == "server":
+            return not central
+        alike = mechanism.trust == "local" and event == servers.get(told.adjacency)
+        return central or not (faithful or alike)
+
+    return [charge.guarantee for charge in quotes if worth(charge.guarantee, charge.event)]
 
 
 def _enough(promise: AuditedPromise, game: Game | CohortGame) -> int:
     """Returns how many trials show an ε of this size: rare events tell most, and are the rarer the larger ε is."""
     if game.way == "one by one":
         return 20_000
+    if game.scene.mechanism.trust == "local" and game.guarantee.observer == "outsider":
+        return 2_000_000  # everybody's messages are drawn for every sum
     plain = 50_000_000 if 5 < promise.target < 12 else 10_000_000
     return max(2_000_000, plain // game.scene.rounds)
 

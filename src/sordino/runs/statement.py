@@ -95,8 +95,8 @@ def _summed(mechanism: Mechanism, expected: float) -> str:
     shards = int(getattr(summing, "shards", 1))
     terms = "; ".join(_protocol(summing, expected, shards))
     if summing.fidelity == "full":
-        return f"secure sum ({played}); {terms}"
-    return f"secure sum ({played}, in a process that sees single messages); a deployment plays it in full: {terms}"
+        return f"{played}; {terms}"
+    return f"{played}, in a process that sees single messages; a deployment plays it in full: {terms}"
 
 
 def _protocol(summing: SecureSum, expected: float, shards: int) -> Iterator[str]:
@@ -111,8 +111,8 @@ def _protocol(summing: SecureSum, expected: float, shards: int) -> Iterator[str]
         yield f"a cohort of the expected {clients} clients is too small for the protocol"
         return
     yield (
-        f"of {clients} clients, as many as are expected, threshold {chosen.threshold} to recover a secret and "
-        f"{chosen.consents} to open a sum, so that {clients - chosen.consents} may vanish"
+        f"of the {clients} clients that are expected, {chosen.threshold} recover a secret and {chosen.consents} open a "
+        f"sum, so that {clients - chosen.consents} may vanish"
     )
     friends = f"up to {chosen.corrupt} of them" if chosen.corrupt else "nobody (aggregate.corrupt = 0)"
     yield f"withstands a server that lies and colludes with {friends}"
@@ -138,12 +138,19 @@ def _accesses(context: RunContext) -> Iterator[str]:
 
 
 def _unprotected(context: RunContext) -> Iterator[str]:
-    if context.recipe.run.target is not None and not test_is_public(context.federation):
-        yield "the round in which the run ended (run.target is asked of private test records)"
     if views(context.mechanism)["outsider"].most_asked and not isinstance(context.mechanism.selector, Everyone):
         yield "how often the client that was asked most took part, which coins alone decide"
     yield "number and kind of releases, and public settings"
     yield "how long rounds take, and when the ledger's heads were published"
+
+
+def _rests_on_others(mechanism: Mechanism) -> bool:
+    """Whether an outsider is promised more than the server because everybody's own noise is in a sum (local trust)."""
+    told = {
+        (one.guarantee.observer, one.guarantee.adjacency): one.event
+        for one in mechanism.quote(mechanism.adapter.start())
+    }
+    return mechanism.trust == "local" and any(told.get(("server", how)) != event for (_, how), event in told.items())
 
 
 def _assumptions(context: RunContext) -> Iterator[str]:
@@ -152,6 +159,9 @@ def _assumptions(context: RunContext) -> Iterator[str]:
         yield "clients add their shares of noise, the server follows the protocol"
         yield "who vanishes does not depend on the data"
         yield from getattr(context.mechanism.aggregator, "remarks", ())
+    if _rests_on_others(context.mechanism):
+        yield "against an outsider: the other clients add their noise and tell it to nobody"
+        yield "who vanishes does not depend on the data"
     if context.mechanism.trust == "central":
         yield "the server is trusted with every message"
     if context.mechanism.unit == "record":

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
@@ -60,6 +61,7 @@ def epsilon_of(mu: float, delta: float) -> float:
     return float(brentq(lambda epsilon: delta_of(mu, epsilon) - delta, 0.0, upper, xtol=1e-13, rtol=1e-14, maxiter=500))
 
 
+@lru_cache(maxsize=64)  # every filter asks for the same budget again and again
 def separation_for(epsilon: float, delta: float) -> float:
     """Returns the largest μ whose curve passes below (ε, δ): the budget of the Gaussian filter.
 

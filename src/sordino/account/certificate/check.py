@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sordino._version import __version__
 from sordino.account.certificate.document import CertificateDocument, Promise
 from sordino.account.certificate.proof import Numbers, numbers
 from sordino.account.ledger.heads import HeadLog
@@ -24,6 +25,10 @@ def check(path: Path, key: str | None = None) -> Iterator[str]:
         key: the public key (hex) that must have signed it. None takes the one that it names itself, which shows that
             nothing was changed since it was signed, but not by whom: compare the key with one that you kept.
 
+    Formal guarantees: no field can be changed without the key. Who has the key can still not write a number that does
+    not follow: ε, δ, curve, μ, regret, attack rates, status and budget have to agree with the events and with each
+    other. What no event implies (names, words, number of releases, what a paper claims) is as true as its signer.
+
     Raises:
         LedgerTampered: at the first thing that does not hold.
         LedgerError: the file is no certificate.
@@ -40,11 +45,14 @@ def check(path: Path, key: str | None = None) -> Iterator[str]:
         raise LedgerTampered(f"certificate {path} is not signed by its key: it was changed, or never signed")
     yield f"signature: nothing was changed since it was signed by key {document.public_key}"
     yield from _published(document, path)
+    told = [(one.unit, one.observer, one.adjacency) for one in document.promises]
+    if not told or len(set(told)) < len(told):
+        raise LedgerTampered(f"certificate {path} promises nothing, or one thing twice: it was changed")
     for promise in document.promises:
-        _recomputed(promise, path)
-        told = "∞" if promise.epsilon is None else f"{promise.epsilon:.6g}"
+        _recomputed(promise, document, path)
+        found = "∞" if promise.epsilon is None else f"{promise.epsilon:.6g}"
         yield (
-            f"{promise.unit} against the {promise.observer} ({promise.adjacency}): ε = {told} at δ = {promise.delta:g}"
+            f"{promise.unit} against the {promise.observer} ({promise.adjacency}): ε = {found} at δ = {promise.delta:g}"
             ", its curve and its error rates follow from the events"
         )
 
@@ -68,25 +76,53 @@ def _published(document: CertificateDocument, path: Path) -> Iterator[str]:
     yield f"head: {document.ledger_head[:16]}… was published in {log.path.name}"
 
 
-def _recomputed(promise: Promise, path: Path) -> None:
+def _recomputed(promise: Promise, document: CertificateDocument, path: Path) -> None:
     where = f"certificate {path}: the promise to a {promise.unit} against the {promise.observer} ({promise.adjacency})"
     allowed = {promise.adjacency} | ({"zero_out"} if promise.proof.group == 2 else set())
     if promise.proof.adjacency not in allowed or promise.proof.group not in (1, 2):
         raise LedgerTampered(f"{where} is proved for other neighbours: it was changed")
-    if (promise.epsilon is not None) != (promise.status == "certified"):
+    if promise.status != _status(promise):
         raise LedgerTampered(f"{where} is called {promise.status} with ε = {promise.epsilon}: it was changed")
+    if contradiction := _contradiction(promise, document):
+        raise LedgerTampered(f"{where} {contradiction}: it was changed")
     try:
         found = numbers(promise.proof, promise.delta)
     except (AccountingError, LedgerError, ValueError, TypeError) as error:
         raise LedgerTampered(f"{where} cannot be recomputed: {error}") from None
-    for name in ("epsilon", "curve", "profile", "mu", "regret", "advantage", "false_negative_rates"):
+    # other versions may answer by another accountant, in other words
+    words = ("answered", "note", "reason") if document.statement.code_version == __version__ else ()
+    for name in ("epsilon", "curve", "profile", "mu", "regret", "advantage", "false_negative_rates", *words):
         if not _agree(getattr(promise.numbers, name), getattr(found, name)):
             raise LedgerTampered(f"{where} says {name} = {_short(promise.numbers, name)}, and its events give another")
+
+
+def _status(promise: Promise) -> str:
+    if promise.epsilon is not None:
+        return "certified"
+    return "unprotected" if promise.claimed_epsilon is None else "claimed-only"
+
+
+def _contradiction(promise: Promise, document: CertificateDocument) -> str:
+    """Returns where a proof contradicts itself or the document; empty where it does not."""
+    proof, budget = promise.proof, document.budget_epsilon
+    if promise.delta != document.delta:
+        return f"is made at δ = {promise.delta:g}, and the certificate at {document.delta:g}"
+    if (proof.budget is None) != (proof.budget_delta is None):
+        return "has half a budget"
+    if proof.budget is not None and not (_agree(proof.budget, budget) and proof.budget_delta == promise.delta):
+        return "rests on another budget than the run's"
+    if bool(proof.filter) != (proof.filter_epsilon is not None) or bool(proof.filter) != (
+        proof.filter_delta is not None
+    ):
+        return "names half a filter"
+    return "lists one history twice" if len(set(map(repr, proof.histories))) < len(proof.histories) else ""
 
 
 def _agree(told: Any, found: Any) -> bool:
     if told is None or found is None:
         return told is found
+    if isinstance(told, str):
+        return bool(told == found)
     if isinstance(told, tuple | list):
         return len(told) == len(found) and all(_agree(*pair) for pair in zip(told, found, strict=True))
     return bool(abs(told - found) <= _TOLERANCE * max(1.0, abs(found)))

@@ -129,7 +129,13 @@ def curve_of(proof: Proof) -> Curve:
 
 
 def _decoded(history: Encoded) -> Counter[DpEvent]:
-    return Counter({decode(event): int(count) for event, count in history})
+    """Returns a history as it was charged: an event that is listed twice counts twice."""
+    total: Counter[DpEvent] = Counter()
+    for event, count in history:
+        if count < 1:
+            raise LedgerError(f"an event that was charged {count} times proves nothing: make the certificate anew")
+        total[decode(event)] += int(count)
+    return total
 
 
 def _filtered(proof: Proof, histories: list[Counter[DpEvent]]) -> Curve:

@@ -22,6 +22,7 @@ _EVERY = "a client that took part in every release; what really was charged depe
 _BUDGET = "the budget, which the ledger let nobody exceed; what really was charged depends on coins that are not told"
 _FILTER = "the filter that admitted every release"
 _SHOWN = "the end of the run, or a view, shows who took part: sampling is not credited, and the server's promise holds"
+_RUNS = "settings of the runs on this ledger, and when each was ended, did not follow from what earlier ones released"
 _TWICE = "follows from zero_out: replacing a message moves the sum at most twice as far as silencing it"
 
 
@@ -51,6 +52,8 @@ def publish(
     client, apart from the model itself.
     """
     source = _Source(ledger, certificate, statement, filters or {}, binding)
+    if not source.alone:  # a run that somebody ended from the keyboard is charged for what it played
+        statement = replace(statement, assumptions=(*statement.assumptions, _RUNS))
     promises = [*source.promises()]
     if statement.trust == "local":
         promises = [told for one in promises for told in (one, *_replaced(one, promises))]
@@ -90,7 +93,7 @@ class _Source:
             for charge in entry.charges
             if charge.payers == "eligible" and not isinstance(charge.event, Unbounded)
         }
-        self._alone = len({entry.run for entry in ledger.entries}) <= 1
+        self.alone = len({entry.run for entry in ledger.entries}) <= 1
         shown = certificate.stopped_by_participation or certificate.early_end >= certificate.delta
         self._credited = {g for g in self._sampled if self._views[g.observer].credits_sampling and not shown}
 
@@ -131,7 +134,7 @@ class _Source:
             return Proof(tuple(map(_encoded, histories)), accountant, adjacency, taken), _EXACT
         proof = Proof((_encoded(self._everything(guarantee)),), accountant, adjacency, taken)
         budget = self._certificate.budget_epsilon
-        if budget is None or not (self._binding and self._alone):
+        if budget is None or not (self._binding and self.alone):
             return proof, _EVERY
         whole = numbers(proof, entry.delta).epsilon
         if whole is not None and whole <= budget:
