@@ -67,7 +67,6 @@ def found(*settings):
         (("data.target_unit=kg",), "data.target_unit", "data.classes = 0"),
         (("data.cache=none",), "data.cache", "data.features"),
         (("dropout.late=0.3",), "dropout.late", "dropout.late_round"),
-        (("aggregate.corrupt=0.04",), "aggregate.corrupt", "0.05 or more"),
         (("dropout.late_round=3",), "dropout.late_round", "dropout.late"),
         (('dropout.stages=["train"]',), "dropout.stages", "dropout.rate"),
         (("mechanism.name=fedavg", "budget.epsilon=none", "budget.clients={0 = 0.5}"), "budget.clients", "budget.eps"),

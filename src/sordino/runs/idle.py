@@ -33,7 +33,7 @@ def idle(context: RunContext, own_model: bool, own_data: bool) -> list[str]:
         *_local(context),
         *_opening(recipe),
         *_dropout(recipe),
-        *_secure(recipe, context.mechanism, context.federation.declared.people),
+        *_secure(recipe, context.mechanism),
     ]
     told += [] if own_model else _model(recipe)
     told += [] if own_data else [*_partition(recipe), *_data(recipe, context.federation.classes)]
@@ -109,7 +109,7 @@ def _data(recipe: Recipe, classes: int) -> Iterator[str]:
         yield "data.cache has no effect where there are no features to keep: set data.features, too"
 
 
-def _secure(recipe: Recipe, mechanism: Mechanism, people: int) -> Iterator[str]:
+def _secure(recipe: Recipe, mechanism: Mechanism) -> Iterator[str]:
     chosen, changed = recipe.aggregate, _changed(recipe.aggregate)
     if chosen.shards == 1:
         for field in ("combine", "trim"):
@@ -122,12 +122,6 @@ def _secure(recipe: Recipe, mechanism: Mechanism, people: int) -> Iterator[str]:
                     f"aggregate.{field} has no effect where nothing is summed securely: take a mechanism with "
                     "distributed trust, and aggregate.kind = 'secure' or 'auto'"
                 )
-
-    elif chosen.corrupt and chosen.corrupt * (cohort := mechanism.selector.expected(people)) < 1:
-        yield (
-            f"aggregate.corrupt has no effect on a cohort of {cohort:.4g}, of which {chosen.corrupt:g} is nobody: set "
-            f"it to {1 / cohort:.3g} or more, if somebody may work with the server"
-        )
 
 
 def _opening(recipe: Recipe) -> Iterator[str]:

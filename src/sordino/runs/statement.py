@@ -114,7 +114,9 @@ def _protocol(summing: SecureSum, expected: float, shards: int) -> Iterator[str]
         f"of the {clients} clients that are expected, {chosen.threshold} recover a secret and {chosen.consents} open a "
         f"sum, so that {clients - chosen.consents} may vanish"
     )
-    friends = f"up to {chosen.corrupt} of them" if chosen.corrupt else "nobody (aggregate.corrupt = 0)"
+    friends = (
+        f"up to {chosen.corrupt} of them" if chosen.corrupt else f"nobody (aggregate.corrupt = {summing.corrupt:g})"
+    )
     yield f"withstands a server that lies and colludes with {friends}"
     graph = (
         f"each draws {chosen.degree} holders of its shares, which fails with probability at most 2^-40"
