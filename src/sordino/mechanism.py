@@ -178,7 +178,8 @@ class Mechanism:
     """Six parts and what ties them: unit, trust, mode, and the paper's claim if there is one.
 
     **Formal guarantees**: a perturber that cannot hide what the bounder promises (another norm, another unit, or no
-    bound at all) is refused here, so that no such mechanism exists.
+    bound at all), that is priced for another trust (where it says for which: `trust`), or that counts on more messages
+    in a sum than the aggregator does (`least`), is refused here, so that no such mechanism exists.
     """
 
     name: str
@@ -220,6 +221,18 @@ class Mechanism:
             raise CompositionError(
                 f"{self.name} cannot be composed: its noise needs participations that are {needed} rounds apart and "
                 f"its selection keeps them {kept} apart: let clients take turns in {needed} groups"
+            )
+        noise = getattr(self.perturber, "inner", self.perturber)
+        if (made_for := getattr(noise, "trust", self.trust)) != self.trust:
+            raise CompositionError(
+                f"{self.name} has {self.trust} trust and its noise is priced for {made_for} trust, where the server "
+                "sees something else: use noise that is made for that trust"
+            )
+        counted = getattr(noise, "least", 0) if self.trust == "local" else 0
+        if counted > max(1, getattr(self.aggregator, "least", 0)):
+            raise CompositionError(
+                f"{self.name} counts on the noise of {counted} messages in every sum, and its sum takes fewer: give "
+                "both the same `least`"
             )
         bounded = [guarantee for guarantee, event in self.perturber.price(knobs) if not isinstance(event, Unbounded)]
         if others := {guarantee.unit for guarantee in bounded} - {self.unit}:

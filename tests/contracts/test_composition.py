@@ -18,9 +18,10 @@ from sordino.client.side import ClientSide
 from sordino.errors import CompositionError, LedgerError, ProtocolError
 from sordino.events import Unbounded
 from sordino.mechanism import Mechanism
-from sordino.perturb.gaussian import LocalGaussian
+from sordino.perturb.gaussian import CentralGaussian, LocalGaussian
 from sordino.perturb.laplace import LocalLaplace
 from sordino.perturb.price import realised
+from sordino.perturb.shares import GaussianShares
 from sordino.recipe import Recipe
 from sordino.runs.folder import RunFolder
 from sordino.runs.run import run
@@ -45,12 +46,21 @@ def made(composed: str) -> Mechanism:
         (Unlimited(), LocalGaussian(), "nothing bounds them: add a bounder"),
         (PerExample(), LocalGaussian(), "protects each client and its bounder bounds each record"),
         (Clip(), LocalGaussian("record", "add_remove"), "each client and its noise is priced for each record"),
+        (Clip(), GaussianShares(), "has local trust and its noise is priced for distributed trust"),
+        (Clip(), CentralGaussian(), "has local trust and its noise is priced for central trust"),
+        (Clip(), LocalGaussian(least=10**6), "counts on the noise of 1000000 messages in every sum"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused_with_a_sentence(bounder, perturber, sentence) -> None:
     with pytest.raises(CompositionError, match=sentence) as refused:
         replace(made(FED_LDP), bounder=bounder, perturber=perturber)
     assert str(refused.value).startswith("fed_ldp ") and "\n" not in str(refused.value)
+
+
+def test_noise_in_each_message_promises_nobody_that_its_presence_is_hidden() -> None:
+    """With it Poisson coins were credited under local trust, where the noise of a sum tells how many took part."""
+    with pytest.raises(CompositionError, match="does not hide that the client is there"):
+        replace(made(FED_LDP), perturber=LocalGaussian(adjacency="add_remove"))
 
 
 def test_a_bound_on_clients_is_refused_where_records_are_promised() -> None:

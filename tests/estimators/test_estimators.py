@@ -146,6 +146,17 @@ def test_a_ledger_remembers_over_fits_and_stops_the_next_one(tumours: Any, tmp_p
         classifier(**settings, epsilon=3.4, options={"noise_multiplier": 1.0}).fit(*tumours)
 
 
+def test_a_pickle_does_not_tell_how_many_were_there() -> None:
+    """19 of 20 declared clients: the private certificate counts them, and was in everything that was passed on."""
+    X, owners = np.linspace(0, 1, 38)[:, None], np.repeat(np.arange(19), 2)
+    told = {"classes": [0, 1], "records": 40, "population": 20, "feature_ranges": (0.0, 1.0), "rounds": 1}
+    model = PrivateClassifier(unit="client", random_state=0, **told).fit(X, np.arange(38) % 2, owners)
+    assert model.certificate_.population == 19
+    again = pickle.loads(pickle.dumps(model))
+    assert not hasattr(again, "certificate_") and again.document_ == model.document_
+    assert (again.predict(X) == model.predict(X)).all()
+
+
 def test_a_network_of_ones_own_and_pickles(tumours: Any) -> None:
     module = nn.Sequential(nn.Linear(10, 6), nn.Tanh(), nn.Linear(6, 2))
     before = {name: value.clone() for name, value in module.state_dict().items()}

@@ -40,7 +40,8 @@ class PrivateEstimator(BaseEstimator):
     """A model that is trained by `sordino.run`, with its certificate.
 
     **Formal guarantees**: those of the certificate. Only declared numbers, releases and the seed or the operating
-    system's entropy shape the model; `n_features_in_` and names of features are taken as public.
+    system's entropy shape the model; `n_features_in_` and names of features are taken as public. A pickle carries
+    `document_`, the certificate that may be published, and leaves `certificate_` with whoever called `fit`.
     **Edge cases**: every `fit` is a release of its own. Without `ledger` each forgets the others, as its certificate
     says; with one, the budget covers all of them, and a fit that would exceed it raises `BudgetExceeded`.
     """
@@ -109,6 +110,10 @@ class PrivateEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.random_state is None
         return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns what a pickle carries: what may be published, and so not how many were there and who paid most."""
+        return {name: value for name, value in super().__getstate__().items() if name != "certificate_"}
 
     def _train(self, X: NDArray[Any], y: Tensor, classes: int, groups: Any) -> Self:
         """Trains on rows that were validated, and keeps model and certificate."""

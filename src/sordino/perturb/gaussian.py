@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from sordino.random.on_grid import MOST_ROWS, noisy_rows, noisy_sums
 from sordino.random.streams import SERVER
 from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed, none_of
 from sordino.terms import Knobs, Turn
-from sordino.types import Adjacency, IntArray, Unit
+from sordino.types import Adjacency, IntArray, Trust, Unit
 
 SERVER_ID: IntArray = np.array([SERVER])
 
@@ -32,6 +33,7 @@ class LocalGaussian(Perturber):
     **Edge cases**: noise is keyed by (round, client): never shared, never reused.
     """
 
+    trust: ClassVar[Trust] = "local"
     unit: Unit = "client"
     adjacency: Adjacency = "zero_out"
     least: int = 1
@@ -73,6 +75,7 @@ class CentralGaussian(Perturber):
     **Edge cases**: more than 100,000 rows are refused, as the rounding of their sum is not covered.
     """
 
+    trust: ClassVar[Trust] = "central"
     unit: Unit = "client"
     adjacency: Adjacency = "zero_out"
     sampling_rate: float = 1.0

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from sordino.random.keystream import streams_of, uniform_rows
 from sordino.random.streams import SERVER
 from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sensitivity, Sent, Shielded, Summed
 from sordino.terms import Knobs, Survivors, Terms, Turn
-from sordino.types import Adjacency, FloatArray, IntArray, Unit, whole_part
+from sordino.types import Adjacency, FloatArray, IntArray, Trust, Unit, whole_part
 
 _BLOCK = 1 << 18
 """Entries that are rounded at once."""
@@ -66,6 +66,7 @@ class IntegerShares(Perturber):
     **Reference**: Agarwal, Kairouz, Liu (2021), "The Skellam Mechanism for Differentially Private Federated Learning".
     """
 
+    trust: ClassVar[Trust] = "distributed"
     rounding: Rounding
     unit: Unit = "client"
     adjacency: Adjacency = "zero_out"

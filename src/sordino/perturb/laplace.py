@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -13,7 +14,7 @@ from sordino.perturb.price import prices, realised
 from sordino.random.on_grid import noisy_rows, noisy_sums
 from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed
 from sordino.terms import Knobs, Turn
-from sordino.types import Adjacency, Unit
+from sordino.types import Adjacency, Trust, Unit
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class LocalLaplace(Perturber):
     integers times a power of two, and the integers keep the L1 bound (`random/on_grid.py`).
     """
 
+    trust: ClassVar[Trust] = "local"
     unit: Unit = "client"
     adjacency: Adjacency = "zero_out"
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from sordino.account.accountants.outsider import within_sum
+from sordino.errors import CompositionError
 from sordino.events import DpEvent, Guarantee, PoissonSampledDpEvent, Unbounded
 from sordino.mechanism import Perturber
 from sordino.stages import Prices
@@ -48,6 +49,10 @@ def prices(
     With `visible_aborts` a round can fail to release, and whether it does depends on who was drawn: an outsider who
     sees that learns something of the coins, so it is promised what the server is (`zero_out`), without amplification.
     """
+    if trust == "local" and unit == "client" and adjacency == "add_remove":
+        raise CompositionError(
+            "noise in each client's own message does not hide that the client is there: promise zero_out or replace"
+        )
     halves = 2 if adjacency == "replace" else 1
     seen = Unbounded(TRUSTED) if trust == "central" else event(noise_multiplier / halves)
     if trust == "local":

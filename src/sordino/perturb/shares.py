@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 
@@ -13,7 +14,7 @@ from sordino.perturb.gaussian import SERVER_ID
 from sordino.perturb.price import prices, realised, sampled
 from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sensitivity, Sent, Shielded, Summed
 from sordino.terms import Knobs, Survivors, Turn
-from sordino.types import Adjacency, Unit
+from sordino.types import Adjacency, Trust, Unit
 
 
 def admissible(cohort: int, tolerance: float) -> int:
@@ -48,6 +49,7 @@ class GaussianShares(Perturber):
     **Reference**: Baek et al. calibrate by −e + fresh noise, which is correlated with what stays (docs/mechanisms.md).
     """
 
+    trust: ClassVar[Trust] = "distributed"
     unit: Unit = "client"
     adjacency: Adjacency = "zero_out"
     tolerance: float = 0.0
