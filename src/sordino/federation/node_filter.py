@@ -22,7 +22,7 @@ import numpy as np
 from sordino import strict_json
 from sordino.account.accountants import filter as filters
 from sordino.account.accountants.filter import Filter
-from sordino.account.accountants.history import flatten
+from sordino.account.accountants.history import History, flatten
 from sordino.account.ledger.budget import Budget
 from sordino.account.ledger.coverage import implies
 from sordino.account.ledger.ledger import Ledger
@@ -32,7 +32,6 @@ from sordino.files import PRIVATE, replace_file
 from sordino.mechanism import Mechanism
 
 Filters = dict[Guarantee, Filter]
-History = Counter[DpEvent]
 
 
 @dataclass(frozen=True)
@@ -101,9 +100,9 @@ def promised(ledger: Ledger) -> list[Guarantee]:
     ]
 
 
-def planned(mechanism: Mechanism, rounds: int) -> dict[Guarantee, History]:
+def planned(mechanism: Mechanism, rounds: int) -> dict[Guarantee, Counter[DpEvent]]:
     """Returns what a plan would release under each of its promises, the sums before its first round included."""
-    found: dict[Guarantee, History] = {}
+    found: dict[Guarantee, Counter[DpEvent]] = {}
 
     def add(prices: tuple[tuple[Guarantee, DpEvent], ...], times: int, whole: DpEvent | None = None) -> None:
         for guarantee, event in prices:
