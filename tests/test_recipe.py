@@ -10,7 +10,7 @@ from sordino.data import DATASETS
 from sordino.errors import DataError, RecipeError
 from sordino.mechanisms import MECHANISMS
 from sordino.recipe import Recipe
-from sordino.runs.setup import load
+from sordino.runs.setup import assemble, load
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("**/*.toml"))
 
@@ -30,6 +30,11 @@ RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("**/*.toml"))
         ("dropout.rate=1.0", "dropout.rate"),
         ("run.rounds=0", "run.rounds"),
         ("run.rounds=many", "run.rounds"),
+        (f"run.rounds={'9' * 400}", "run.rounds"),
+        (f"run.rounds={'[' * 50_000}", "run.rounds"),
+        ("public.classes=9223372036854775808", "public.classes"),
+        ("budget.delta=1e-320", "budget.delta"),
+        ("mechanism.name=[]", "choose one of"),
         ("nonsense", "section.field=value"),
         ("data=5", "section.field=value"),
     ],
@@ -53,6 +58,23 @@ def test_a_missing_or_broken_file_is_named(tmp_path):
     broken.write_text("[run\nrounds = 3")
     with pytest.raises(RecipeError, match=r"broken\.toml is not valid TOML"):
         Recipe.load(broken)
+
+
+def test_a_recipe_that_nests_without_end_is_told_so(tmp_path):
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 50_000)
+    with pytest.raises(RecipeError, match="nests too deeply"):
+        Recipe.load(tmp_path / "deep.toml")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [("geometric", "theta=1e308"), ("local_dp_sgd", "sampling_rate=1e-320"), ("a_dpfl", "sampling_rate=1e-9")],
+)
+def test_settings_beyond_all_bounds_are_refused_in_a_sentence(setting):
+    name, value = setting
+    chosen = Recipe.load(None, [f"mechanism.name={name}", f"mechanism.{value}", "partition.clients=10"])
+    with pytest.raises(RecipeError, match=r"take less extreme ones|raise it, or set train.steps"):
+        assemble(chosen)
 
 
 @pytest.mark.parametrize("text", ["run = 3", "mechanism = 'dp_sgd'"])

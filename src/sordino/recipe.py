@@ -164,6 +164,8 @@ def _parse(path: Path) -> dict[str, Any]:
         raise RecipeError(f"recipe {path} cannot be read ({error.strerror}): check the path") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(f"recipe {path} is not valid TOML ({error}): correct that line") from None
+    except RecursionError:
+        raise RecipeError(f"recipe {path} nests too deeply: a recipe has sections, and settings in them") from None
 
 
 def put(tree: dict[str, Any], setting: str) -> None:
@@ -174,7 +176,7 @@ def put(tree: dict[str, Any], setting: str) -> None:
         raise RecipeError(f"--set {setting!r} is not of the form section.field=value, e.g. mechanism.clip_norm=0.5")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         value = text.strip()
     for part in path[:-1]:
         tree = tree.setdefault(part, {})

@@ -24,6 +24,8 @@ from sordino.mechanisms.spec import Options
 
 DEFAULT_MECHANISM = "dropout_robust"
 UNKNOWN_MECHANISM = "unknown_mechanism"
+MANY = 10**7
+"""More rounds, steps or classes than this are a slip of the pen, and would fill the memory first."""
 
 
 class Section(BaseModel):
@@ -45,7 +47,10 @@ class DataSection(Section):
         None, min_length=2, description="values of the label column, in the order of their classes (csv)"
     )
     classes: int | None = Field(
-        None, ge=0, description="number of classes, 0 for regression (csv, npz, leaf; default: from the labels)"
+        None,
+        ge=0,
+        le=MANY,
+        description="number of classes, 0 for regression (csv, npz, leaf; default: from the labels)",
     )
     test: float | None = Field(
         None, ge=0, lt=1, description="share of owners, or else of records, kept for testing (csv, npz; default 0.2)"
@@ -88,7 +93,7 @@ class PublicSection(Section):
 
     population: int | None = Field(None, ge=1, description="the most clients that there can be (default: the setting)")
     records: int | None = Field(None, ge=1, description="training records of all clients that are expected")
-    classes: int | None = Field(None, ge=0, description="number of classes, 0 for regression")
+    classes: int | None = Field(None, ge=0, le=MANY, description="number of classes, 0 for regression")
     most_records: int | None = Field(None, ge=1, description="no client holds more records")
     least_records: int | None = Field(None, ge=1, description="no client holds fewer records")
     sizes: bool | None = Field(None, description="whether each client's number of records is public (faithful weights)")
@@ -151,8 +156,8 @@ class TrainSection(Section):
     damping: float = Field(1e-8, gt=0, description="added to the root of the second moment (adam, rmsprop)")
     weight_decay: float = Field(0.0, ge=0, description="λ of a regulariser λ/2·‖w‖² beside the loss of local steps")
     batch_size: int | None = Field(None, ge=1, description="records in a local step (default: all)")
-    steps: int | None = Field(None, ge=1, description="local steps a round; excludes `epochs`")
-    epochs: int | None = Field(None, ge=1, description="passes over the client's records a round (default: 1)")
+    steps: int | None = Field(None, ge=1, le=MANY, description="local steps a round; excludes `epochs`")
+    epochs: int | None = Field(None, ge=1, le=MANY, description="passes over the client's records a round (default: 1)")
     engine: Literal["auto", "batched", "loop", "processes"] = Field("auto", description="how clients are trained")
     chunk: int | None = Field(None, ge=1, description="clients trained at once (default: chosen by the engine)")
 
@@ -277,7 +282,7 @@ class BudgetSection(Section):
     epsilon: float | None = Field(
         1.0, gt=0, description="ε that no client may exceed, against any bounded observer (`none`: no limit)"
     )
-    delta: float = Field(1e-5, gt=0, lt=1, description="δ of every guarantee")
+    delta: float = Field(1e-5, ge=1e-100, lt=1, description="δ of every guarantee")
     clients: dict[str, Annotated[float, Field(gt=0)]] = Field(
         {}, description="stricter ε of single clients, by name (a table: alice = 0.5), or by number without names"
     )
@@ -303,7 +308,7 @@ class BudgetSection(Section):
 class RunSection(Section):
     """How long, and how often to look."""
 
-    rounds: int = Field(40, ge=1, description="number of rounds")
+    rounds: int = Field(40, ge=1, le=MANY, description="number of rounds")
     evaluate_every: int = Field(
         1, ge=1, description="rounds between two evaluations on the test set, and two looks at ε so far"
     )
@@ -339,7 +344,7 @@ def _mechanism_options(value: Any) -> Any:
     if not isinstance(value, dict):
         raise PydanticCustomError("model_type", "a table of settings")
     name = value.get("name", DEFAULT_MECHANISM)
-    if name not in MECHANISMS:
+    if not isinstance(name, str) or name not in MECHANISMS:
         raise PydanticCustomError(UNKNOWN_MECHANISM, "unknown mechanism", {"tag": name})
     return MECHANISMS[name].options.model_validate(value)
 

@@ -22,7 +22,10 @@ def loads(text: str) -> Any:
     Raises:
         ValueError: it has more than one meaning, or none.
     """
-    return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_number)
+    try:
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_number)
+    except RecursionError:
+        raise ValueError("it nests too deeply") from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -125,6 +125,8 @@ def test_features_of_very_different_scale_are_told_of_unless_ranges_are_declared
         ({"clients": 2.5}, "clients must be a whole number"),
         ({"clients": [None] * 8}, "one owner for each record"),
         ({"clients": np.zeros((8, 2))}, "one owner for each record"),
+        ({"clients": [1.0, 2.0, np.nan, *[3.0] * 5]}, "record 2 names no owner"),
+        ({"clients": [*"abcdefg", " "]}, "record 7 names no owner"),
         ({"test": "half"}, "test is 'half'"),
         ({"test": (np.ones((2, 3)), np.ones(2, int))}, r"test records have the shapes \(3,\)"),
         ({"x": [["a", "b"]] * 8}, "inputs must be numbers"),
@@ -137,6 +139,20 @@ def test_arrays_that_cannot_be_are_told_in_a_sentence(change, sentence):
     given = {"x": np.ones((8, 2)), "y": np.arange(8) % 2, "clients": 4} | change
     with pytest.raises(DataError, match=sentence):
         sordino.Federation.of(**given)
+
+
+def test_records_that_name_no_owner_are_refused_and_not_made_a_client(tmp_path):
+    """Somebody holds them; as a client called "nan" they would be hidden beside their owner, not with it."""
+    (tmp_path / "own.csv").write_text("x,label,who\n1,0,anna\n2,1,\n3,0,bert\n")
+    with pytest.raises(DataError, match="line 3: column who is empty"):
+        Federation.from_csv(tmp_path / "own.csv", client="who")
+    np.savez(tmp_path / "own.npz", x=np.ones((3, 1)), y=np.array([0, 1, 0]), client=np.array(["a", "", "b"]))
+    with pytest.raises(DataError, match="record 1 names no owner"):
+        federate("npz", file=tmp_path / "own.npz")
+    for column in (["anna", None, "bert"], ["anna", np.nan, "bert"], [1.0, np.nan, 2.0]):
+        frame = Frame({"x": [1.0, 2.0, 3.0], "label": [0, 1, 0], "who": np.array(column, object)})
+        with pytest.raises(DataError, match="record 1 names no owner"):
+            Federation.from_dataframe(frame, "label", "who")
 
 
 @pytest.mark.parametrize("change", [{"mechanism": "dp_sgd"}, {"federation": np.ones(3)}, {"model": print}])

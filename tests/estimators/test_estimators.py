@@ -184,6 +184,7 @@ def test_regression_is_in_the_units_of_the_target() -> None:
         ({"options": ["clip_norm"]}, None, "options is"),
         ({"population": 2}, [None] * 50 + ["a"] * 50, "one owner for each row"),
         ({"population": 2}, [["a", "b"]] * 100, "one owner for each row"),
+        ({"population": 2}, [np.nan] * 50 + [1.0] * 50, "one owner for each row"),
     ],
 )
 def test_slips_are_told_in_a_sentence(settings: dict[str, Any], groups: Any, sentence: str) -> None:

@@ -25,6 +25,7 @@ from sordino.runs.folder import RunFolder
 
 SMALL = ("partition.clients=7", "run.rounds=2", "budget.epsilon=20", "aggregate.tolerance=0.3")
 SUM_STAGES = ("advertise", "share", "mask", "consent", "unmask")
+PATIENT = Deadlines(gather=1e9)
 
 
 def made(path: Path, *settings: str) -> Village:
@@ -250,8 +251,10 @@ def test_a_full_disk_on_a_node_is_a_sentence_and_costs_nothing(name: str, tmp_pa
 
 def test_a_run_without_enough_nodes_says_so_and_can_be_resumed(tmp_path: Path) -> None:
     here = made(tmp_path, "run.rounds=1")
-    with pytest.raises(FederationError, match="2 nodes are there and 4 are needed"):
+    with pytest.raises(FederationError, match=r"2 nodes are there and 4 are needed.*start node-2, node-3, node-4"):
         here.deployment(here.grid([0, 1])).play()
+    with pytest.raises(FederationError, match=r"8 nodes are needed .* the registry has 7 members"):  # nobody waits
+        here.deployment(least=8, deadlines=PATIENT).play()
     assert status(here).state == "failed"
     assert here.deployment().play().here.round_ == 1
     assert status(here).state == "stopped"

@@ -29,7 +29,7 @@ VARIANTS = (
     "dp_sgd mechanism.sampling_rate=0.5",
     "dp_sgd mechanism.trust=central",
     "dp_fedavg",
-    "dp_fedavg_adaptive mechanism.clip_norm=0.5",
+    "dp_fedavg_adaptive",
     "fed_ldp",
     "laplace",
     "fed_cad",

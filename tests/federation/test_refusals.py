@@ -276,3 +276,18 @@ def test_a_refusal_reaches_the_operator_and_the_others_go_on(tmp_path: Path) -> 
     assert any("node-3" in line for line in status.events)
     assert spent(Operator(made, None, None, None)) == 2  # type: ignore[arg-type]
     assert isinstance(made.recipe, Recipe)
+
+
+def test_a_clip_norm_that_moves_needs_room_before_the_first_round(tmp_path: Path) -> None:
+    """Not in the middle of a run, when it has grown past the policy."""
+
+    def narrow(who: WhoPolicy) -> Policy:
+        told = generous(who)
+        return told.model_copy(update={"mechanism": told.mechanism.model_copy(update={"largest_clip_norm": 1.0})})
+
+    asked = operator(tmp_path, "dp_fedavg_adaptive", policy=narrow)
+    refused = asked.ask("hello").refused
+    assert "mechanism.largest_clip_norm 1 " in refused and "mechanism.clip_norm begin lower" in refused
+    assert not asked.but(mechanism={"clip_norm": 0.2}).ask("hello").refused
+    usual = Policy(who=asked.village.nodes[ASKED].policy.who).mechanism.largest_clip_norm
+    assert usual >= 5 and usual < 1e6

@@ -35,7 +35,7 @@ def generous(who: WhoPolicy) -> Policy:
         mechanism=MechanismPolicy(
             allowed=tuple(MECHANISMS),
             trusts=("local", "distributed", "central"),
-            largest_clip_norm=1.0,
+            largest_clip_norm=5.0,
             least_noise_multiplier=0.01,
             smallest_cohort=3,
         ),

@@ -15,7 +15,9 @@ from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 
 from flower.in_process import MODEL, Learn, TinyGrid, app_of, grow, record
 from sordino.account.ledger.ledger import Ledger
+from sordino.errors import BudgetExceeded
 from sordino.flower import private_mod
+from sordino.flower.node_limits import NodeLimits
 from sordino.flower.wire import UPDATE, FlowerTerms, PrivateReply
 
 WIDTH = 9
@@ -258,3 +260,14 @@ def test_two_answers_at_once_do_not_both_spend_the_rest(
 
     monkeypatch.setattr(Ledger, "affordable", overtaken)
     assert reply_of(grow(0.1), run_config, own).has_error() and not twice[0].has_error()
+
+
+def test_a_node_breaks_no_promise_by_another_adjacency(tmp_path: Path) -> None:
+    own = {"sordino.epsilon": 50.0, "sordino.delta": 1e-5, "sordino.ledger": str(tmp_path / "node.db")}
+    limits, terms = NodeLimits.read(own), FlowerTerms(1, "local", 1.0, 4.0)
+    limits.charge(terms, "first", "replace")
+    with pytest.raises(BudgetExceeded, match=r"'replace'.*would break"):
+        limits.charge(terms, "second", "zero_out")
+    limits.charge(terms, "third", "replace")
+    with Ledger.open(tmp_path / "node.db", write=False) as ledger:
+        assert [entry.run for entry in ledger.entries] == ["first", "third"]

@@ -41,6 +41,11 @@ def test_a_certified_promise_says_whom_it_protects_from_whom() -> None:
     assert told.epsilon == "1.000" and told.claimed is None and told.contrast == ""
 
 
+def test_a_guess_is_bounded_by_the_whole_curve_where_it_is_known() -> None:
+    attack = {"advantage": 0.107, "mu": 0.268, "regret": 0.0, "false_negative_rates": []}
+    assert "at most 55.4 %" in promise(ENTRY | {"attack": attack}, "distributed").sentence  # (1 + 0.107)/2 = 0.5535
+
+
 def test_what_the_paper_claims_is_put_beside_what_is_proved() -> None:
     told = promise(ENTRY | {"epsilon": 821.45, "claimed_epsilon": 2.72}, "local")
     assert told.claimed == "2.720"

@@ -41,6 +41,15 @@ _COMMANDS = (
     "audit",
 )
 
+_BEYOND = {
+    OverflowError: "a number is too large, or leads to one that is",
+    ZeroDivisionError: "a number is too small or too large to be computed with",
+    FloatingPointError: "a number is too small or too large to be computed with",
+    RecursionError: "a file or a setting nests too deeply",
+    UnicodeEncodeError: "a setting is not valid text",
+}
+"""What no command foresees of its numbers and texts, since any of them can be the one."""
+
 _GROUPS = ("federation", "node")
 """Commands that have commands of their own."""
 
@@ -80,6 +89,10 @@ def main() -> None:
         app()
     except SordinoError as error:
         errors.print(f"[bold red]sordino:[/] {escape(str(error))}", highlight=False)
+        sys.exit(2)
+    except (OverflowError, ZeroDivisionError, FloatingPointError, RecursionError, UnicodeEncodeError) as error:
+        told = f"{_BEYOND[type(error)]} ({error}): take a less extreme one"
+        errors.print(f"[bold red]sordino:[/] {escape(told)}", highlight=False)
         sys.exit(2)
     except OSError as error:
         told = f"{error.filename or 'a file'}: {error.strerror or error}"

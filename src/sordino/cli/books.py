@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -26,7 +26,7 @@ def certificate(told: CertificateDocument) -> RenderableType:
         table.add_column(column, justify="right")
     for one in told.promises:
         table.add_row(*_cells(one))
-    lines = [Text(line) for line in dict.fromkeys(line for one in told.promises for line in _words(one))]
+    lines = [Text(line) for line in _told_once(told.promises)]
     if told.simulation:
         lines.append(Text(_SEEDED, style="yellow"))
     if told.statement.trust == "distributed":
@@ -48,16 +48,25 @@ def _cells(one: Promise) -> Iterator[str | Text]:
     yield "" if one.claimed_epsilon is None else number(one.claimed_epsilon)
 
 
+def _told_once(promises: Sequence[Promise]) -> Iterator[str]:
+    """Yields what is to be said of promises; what holds for several of them names them all."""
+    whom = dict[str, list[str]]()
+    for one in promises:
+        for words in _words(one):
+            whom.setdefault(words, []).append(f"{one.unit}/{one.observer}/{one.adjacency}")
+    for words, names in whom.items():
+        yield words if len(names) == len(promises) else f"{', '.join(dict.fromkeys(names))}: {words}"
+
+
 def _words(one: Promise) -> Iterator[str]:
-    who = f"{one.unit}/{one.observer}/{one.adjacency}"
     if one.epsilon is None:
-        yield f"{who}: ε is infinite: {one.numbers.reason}"
+        yield f"ε is infinite: {one.numbers.reason}"
     else:
-        yield f"{who}: {one.basis}; accountant {one.numbers.answered}"
+        yield f"{one.basis}; accountant {one.numbers.answered}"
     if one.claimed_epsilon is not None:
-        yield f"{who}: the claim is {one.claim or 'a published formula'}"
+        yield f"the claim is {one.claim or 'a published formula'}"
     if one.numbers.note:
-        yield f"{who}: {one.numbers.note}"
+        yield one.numbers.note
 
 
 def number(value: float | None) -> str:

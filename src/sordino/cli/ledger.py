@@ -65,9 +65,9 @@ def _locate(run: Path) -> tuple[Path, str | None, Certificate | None, Path | Non
         return run, None, None, None
     try:
         recipe = tomllib.loads(text) if (text := _read(run, "recipe.toml")) else {}
-        facts = json.loads(text) if (text := _read(run, "run.json")) else {}
+        facts = dict(json.loads(text)) if (text := _read(run, "run.json")) else {}
         certificate = Certificate.from_json(text) if (text := _read(run, "certificate.json")) else None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise LedgerError(f"run folder {run} cannot be read ({error}): name the ledger file instead") from None
     settings = recipe.get("ledger", {})
     path = Path(settings["path"]) if settings.get("path") else _place(run, "ledger.db")

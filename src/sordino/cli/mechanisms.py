@@ -41,7 +41,7 @@ def mechanisms(
 
 
 def _show(rows: list[dict[str, str]]) -> None:
-    table = Table(*_COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(*_COLUMNS, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for column in table.columns:
         column.overflow = "fold"
     table.columns[0].no_wrap = True

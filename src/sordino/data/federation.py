@@ -21,7 +21,7 @@ from sordino.data.keyed import key
 from sordino.data.partition import Partition
 from sordino.data.public import UNDECLARED, PublicCounts, proposal, require
 from sordino.data.ranges import Outside, Range, scaled
-from sordino.data.records import count_classes, inputs, labels, split_people
+from sordino.data.records import count_classes, inputs, labels, require_owners, split_people
 from sordino.errors import DataError
 from sordino.types import IntArray
 
@@ -235,10 +235,12 @@ class Federation:
             raise DataError(f"{name}: {len(train_x)} inputs but {len(train_y)} labels; give one label for each input.")
         count = int(clients) if isinstance(clients, (int, np.integer)) else None
         owners = None if clients is None or count is not None else np.asarray(clients)
-        if owners is not None and (owners.ndim != 1 or (owners.dtype == object and None in owners.tolist())):
+        if owners is not None and owners.ndim != 1:
             raise DataError(f"{name}: clients must be a whole number, or name one owner for each record.")
         if owners is not None and len(owners) != len(train_x):
             raise DataError(f"{name}: {len(owners)} owners for {len(train_x)} records; give one owner for each record.")
+        if owners is not None:
+            require_owners(name, owners)
         if isinstance(test, str) or (isinstance(test, tuple) and len(test) != 2):
             raise DataError(f"{name}: test is {test!r}: give a share, a pair (x, y), or None.")
         if isinstance(test, tuple):

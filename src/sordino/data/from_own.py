@@ -15,6 +15,7 @@ from sordino.data.federation import Federation
 from sordino.data.make import federate
 from sordino.data.public import PublicCounts
 from sordino.data.ranges import Outside, Range
+from sordino.data.records import require_owners
 from sordino.data.settings import PartitionSettings
 from sordino.errors import DataError
 
@@ -53,7 +54,10 @@ def from_dataframe(
         raise DataError("the data frame has no columns left to learn from: drop fewer.")
     x = np.stack([_numbers(frame, name) for name in used], axis=1)
     y = _labels(frame, label, class_names)
-    owners = None if client is None else [str(name) for name in np.asarray(frame[client])]
+    named = None if client is None else np.asarray(frame[client])
+    if named is not None:
+        require_owners(f"the data frame's column {client!r}", named)  # before a gap becomes a name like others
+    owners = None if named is None else [str(name) for name in named]
     public = options.get("public")
     if public is not None and public.ranges:  # by the names of columns, which `of` does not know
         ranges, options = ranges or public.ranges, options | {"public": replace(public, ranges=None)}

@@ -58,6 +58,23 @@ def labels(y: Tensor | ArrayLike) -> Tensor:
     return tensor.to(torch.float32 if tensor.is_floating_point() else torch.int64)
 
 
+def require_owners(name: str, owners: NDArray[np.generic]) -> None:
+    """Raises a DataError where a record names no owner: it is somebody's, and would be hidden as nobody's.
+
+    Records without a name would make up a client of their own, so that whoever they belong to is two clients.
+    """
+    lacking = np.array([_nameless(owner) for owner in owners.tolist()], bool)
+    if lacking.any():
+        raise DataError(
+            f"{name}: record {int(np.flatnonzero(lacking)[0])} names no owner ({int(lacking.sum())} in all): name one "
+            "owner for each record, or leave those records out."
+        )
+
+
+def _nameless(owner: object) -> bool:
+    return not owner.strip() if isinstance(owner, str) else str(owner) in ("nan", "NaT", "None", "<NA>")
+
+
 def count_classes(*targets: Tensor) -> int:
     """Returns the largest label + 1, or 0 when the targets are floats."""
     if targets[0].is_floating_point():

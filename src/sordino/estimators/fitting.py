@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from sordino.data.federation import Federation
 from sordino.data.public import PublicCounts
 from sordino.data.ranges import Outside, scaled
-from sordino.errors import RecipeError
+from sordino.data.records import require_owners
+from sordino.errors import DataError, RecipeError
 from sordino.estimators.declared import Undeclared, count_of, ranges_of
 from sordino.mechanisms import MECHANISMS
 from sordino.recipe import Recipe
@@ -205,6 +206,11 @@ def _owners(X: NDArray[Any], groups: Any) -> NDArray[Any]:
     """
     check_consistent_length(X, groups)
     owners = np.asarray(groups)
-    if owners.ndim != 1 or (owners.dtype == object and any(owner is None for owner in owners)):
-        raise Undeclared("groups must name one owner for each row: give a list of names or numbers without gaps")
+    gaps = "groups must name one owner for each row: give a list of names or numbers without gaps"
+    if owners.ndim != 1:
+        raise Undeclared(gaps)
+    try:
+        require_owners("groups", owners)
+    except DataError as error:
+        raise Undeclared(f"{gaps} ({error})") from None
     return owners

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 
+from sordino.account.accountants.filter import Filter
+from sordino.account.ledger.coverage import implies
 from sordino.account.ledger.ledger import Ledger
+from sordino.adapt.quantile import QuantileClip
 from sordino.data.federation import ClientData
-from sordino.errors import NodeRefused
-from sordino.events import Charge, Unbounded
+from sordino.errors import NodeRefused, UnknownEvent
+from sordino.events import Charge, Guarantee, Unbounded
 from sordino.federation.declarations import Declarations
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.plan import RunPlan, composed
+from sordino.federation.policy import Policy
+from sordino.federation.sizes import check_size
 from sordino.opening.feature_map import MEAN, TURN
 from sordino.runs.context import RunContext
-from sordino.server.charging import filters_for
 from sordino.stages import Prices
 from sordino.terms import Knobs, Terms
+
+HEADROOM = 5.0
+"""How far a clip norm that follows the clients' updates must be able to grow for a run to begin."""
 
 
 def check_plan(folder: NodeFolder, plan: RunPlan) -> RunContext:
@@ -30,6 +39,7 @@ def check_plan(folder: NodeFolder, plan: RunPlan) -> RunContext:
     policy = folder.policy
     policy.check_federation(plan.federation)
     policy.check_server(folder.server)
+    check_size(policy.size, plan)
     context = composed(plan)
     wanted, own = context.recipe.data, policy.data
     if wanted.label is not None and own.kind == "csv" and wanted.label != own.label:
@@ -42,7 +52,19 @@ def check_plan(folder: NodeFolder, plan: RunPlan) -> RunContext:
     policy.check_mechanism(
         context.mechanism.name, context.mechanism.trust, knobs.clip_norm, knobs.noise_multiplier, most
     )
+    _check_headroom(policy, context)
     return context
+
+
+def _check_headroom(policy: Policy, context: RunContext) -> None:
+    """Refuses, before the first round, a run that is likely to outgrow the policy's clip norm in a later one."""
+    start, largest = context.mechanism.adapter.start().clip_norm, policy.mechanism.largest_clip_norm
+    if isinstance(context.mechanism.adapter, QuantileClip) and start * HEADROOM > largest:
+        raise NodeRefused(
+            f"{context.mechanism.name} moves its clip norm, from {start:g} on, and the policy's "
+            f"mechanism.largest_clip_norm {largest:g} is less than {HEADROOM:g} times that: raise it (privacy does not "
+            "depend on it: noise grows along), or let the recipe's mechanism.clip_norm begin lower"
+        )
 
 
 def check_terms(folder: NodeFolder, context: RunContext, terms: Terms, of: str | None = None) -> None:
@@ -76,8 +98,8 @@ def check_terms(folder: NodeFolder, context: RunContext, terms: Terms, of: str |
 def _check_schedule(context: RunContext, terms: Terms) -> None:
     """Refuses a round that the plan does not have, or with less noise than the plan gives it.
 
-    Prices of several releases add up as the ledger says only if their noise was fixed beforehand. A server that chose
-    it from what it had seen could do better than that; where the mechanism itself does so, a filter admits releases.
+    The node's budget holds without this (its filter admits noise that was chosen from releases); an operator who asks
+    for something else than the plan that all members were shown is refused all the same.
     """
     rounds, mechanism = context.recipe.run.rounds, context.mechanism
     if terms.round_ > rounds:
@@ -135,24 +157,57 @@ def _labelled(data: ClientData, classes: int) -> bool:
     return whole and (not len(data.y) or 0 <= int(data.y.min()) <= int(data.y.max()) < classes)
 
 
-def check_budget(folder: NodeFolder, ledger: Ledger, context: RunContext, prices: Prices) -> tuple[Charge, ...]:
+@dataclass(frozen=True)
+class Cost:
+    """What a release costs a node, and the filters that admit it."""
+
+    charges: tuple[Charge, ...] = ()
+    filters: Mapping[Guarantee, Filter] = field(default_factory=dict)
+
+
+def check_budget(folder: NodeFolder, ledger: Ledger, whole: RunContext, prices: Prices) -> Cost:
     """Returns what a release costs this node; refuses one that its ledger has not left.
 
+    `whole` is the run as its plan composes, also where the release is one of its sums before the first round.
+
     **Formal guarantees**: the price is this node's own, computed by its own code from the terms. Nothing that only the
-    server can vouch for is credited: no amplification by who was asked.
+    server can vouch for is credited: no amplification by who was asked, and no plan that was fixed beforehand, since
+    each run may be chosen from what earlier ones released (`node_filter.py`). A promise that was made stays a promise.
 
     Raises:
-        NodeRefused: the release promises nothing, or costs more than the node's own ledger has left.
+        NodeRefused: the release promises nothing, breaks an older promise, or costs more than the ledger has left.
     """
     charges = tuple(Charge(guarantee, event) for guarantee, event in prices)
     bounded = [charge.guarantee for charge in charges if not isinstance(charge.event, Unbounded)]
     if not bounded:
         raise NodeRefused("the release promises nothing to anybody: this node takes no part without a guarantee")
+    _check_promises(ledger, bounded)
     budget, accountant = folder.budget, folder.policy.budget.accountant
-    filters = filters_for(context.mechanism, budget.epsilon, budget.delta)
-    if not ledger.affordable(charges, budget, accountant, bounded, filters).allowed.all():
+    filters = folder.filters.admitting(ledger, whole.mechanism, whole.recipe.run.rounds, budget)
+    try:
+        allowed = ledger.affordable(charges, budget, accountant, bounded, filters).allowed.all()
+    except UnknownEvent:
+        raise NodeRefused(
+            "this node's ledger began with plain Gaussian noise, whose filter does not know the noise of this run: "
+            "take a mechanism without sampled records and without Laplace noise"
+        ) from None
+    if not allowed:
         raise NodeRefused(
             f"another release would exceed this node's budget.epsilon of {budget.epsilon:g} at δ = {budget.delta:g}: "
             "raise it in its policy, or leave the node out"
         )
-    return charges
+    return Cost(charges, {guarantee: filters[guarantee] for guarantee in dict.fromkeys([*bounded, *ledger.guarantees])})
+
+
+def _check_promises(ledger: Ledger, bounded: Sequence[Guarantee]) -> None:
+    """Refuses a release from which a promise that this node made earlier does not follow: it would become infinite."""
+    for older in ledger.guarantees:
+        if any(implies(given, older) for given in bounded) or ledger.unpromised(older)[1]:
+            continue
+        if any(isinstance(event, Unbounded) for event in ledger.book(older).events()):
+            continue  # nothing was promised to anybody
+        raise NodeRefused(
+            f"this node has promised something to a {older.unit} against the {older.observer} ({older.adjacency}), and "
+            f"a run that promises something to a {bounded[0].unit} ({bounded[0].adjacency}) alone would break that: "
+            "take a mechanism of the same unit and adjacency"
+        )

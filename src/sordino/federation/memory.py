@@ -67,6 +67,17 @@ class NodeMemory:
             )
         replace_file(path, request.stage.encode(), PRIVATE)
 
+    def refuse(self, request: Parcel) -> None:
+        """Writes down that this very request is refused, before anybody hears of it: it is never answered then."""
+        replace_file(self._refused(request), b"", PRIVATE)
+
+    def check_refused(self, request: Parcel) -> None:
+        """Raises AnsweredAlready if this node has signed that it refuses this very request."""
+        if self._refused(request).exists():
+            raise AnsweredAlready(
+                f"this very request of round {request.round_} was refused before, and stays so: the next round is open"
+            )
+
     def rounds(self, run: str) -> list[int]:
         """Returns the rounds of a run that were answered outside of a secure sum."""
         return sorted({int(path.stem.split("-")[1]) for path in self.folder.glob(f"{_digest(run)}-*.answered")})
@@ -131,6 +142,9 @@ class NodeMemory:
         """Keeps what the mechanism will want to know next time; a state without width is nothing to keep."""
         if state.rows.shape[1]:
             replace_file(self._state(run), save({"rows": state.rows.detach().to(torch.float32).contiguous()}), PRIVATE)
+
+    def _refused(self, request: Parcel) -> Path:
+        return self.folder / f"{request.digest[:32]}.refused"
 
     def _opening(self, request: Parcel) -> Path:
         return self.folder / f"{_digest(request.run)}.told"

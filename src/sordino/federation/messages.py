@@ -4,8 +4,9 @@
     node → server   an answer of the same stage, or a refusal: one sentence for the operator
 
 A parcel names its stage, run, round, attempt and node, and is signed over all of it: by the operator's key towards a
-node, by the node's key (the one that the registry lists) towards the server. A SuperLink can neither change nor
-replay one for another round, nor pass one node's answer off as another's.
+node, by the node's key (the one that the registry lists) towards the server. An answer names the very request that it
+answers, by a digest of all of it, the plan and the terms included. So a SuperLink can neither change nor replay one for
+another request, nor pass one node's answer off as another's.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
@@ -24,8 +26,10 @@ from sordino.errors import ProtocolError
 
 Stage = Literal["hello", "tell", "contribute", "advertise", "share", "mask", "consent", "unmask"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
+SENDING: tuple[Stage, ...] = ("tell", "contribute", "mask")
+"""Stages in which something of a member's records leaves it: only who signs a refusal of these pays nothing."""
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Version of these messages: both sides must have the same."""
 SERVER = -1
 """Who signs, where it is the operator."""
@@ -53,25 +57,36 @@ class Parcel:
     """Why a node takes no part, as a sentence; empty where it does."""
     request: bool = True
     signature: bytes = b""
+    answers: str = ""
+    """Of an answer: the digest of the request that it answers."""
 
-    def answer(self, parts: Mapping[str, bytes] | None = None, refused: str = "") -> Parcel:
-        """Returns an answer to this request, still to be signed."""
-        return replace(self, parts=parts or {}, refused=refused, request=False, signature=b"")
+    def answer(self, parts: Mapping[str, bytes] | None = None, refused: str = "", node: int | None = None) -> Parcel:
+        """Returns an answer to this request, still to be signed; `node` is who answers, if the request did not know."""
+        who = self.node if node is None else node
+        return replace(
+            self, parts=parts or {}, refused=refused, request=False, signature=b"", node=who, answers=self.digest
+        )
 
+    @cached_property
+    def digest(self) -> str:
+        """What an answer calls this request: everything but the signature is in it."""
+        return hashlib.sha256(self.message).hexdigest()
+
+    @cached_property
     def message(self) -> bytes:
-        """Returns the bytes that are signed: everything but the signature, in one spelling."""
+        """The bytes that are signed: everything but the signature, in one spelling."""
         digests = {name: hashlib.sha256(part).hexdigest() for name, part in self.parts.items()}
         told = {"protocol": PROTOCOL, "parts": digests} | self._head()
         return _PURPOSE[self.request] + json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
 
     def sealed(self, identity: Identity) -> Parcel:
         """Returns the parcel with a signature over all of it."""
-        return replace(self, signature=identity.sign(self.message()))
+        return replace(self, signature=identity.sign(self.message))
 
     def check(self, public: bytes, who: str) -> None:
         """Raises ProtocolError unless the owner of this key signed the parcel as it is."""
         try:
-            verify(public, self.signature, self.message(), SERVER if self.request else self.node)
+            verify(public, self.signature, self.message, SERVER if self.request else self.node)
         except BadSignature:
             raise ProtocolError(f"a message of stage {self.stage} is not signed by {who}: it is ignored") from None
 
@@ -83,6 +98,7 @@ class Parcel:
             "attempt": self.attempt,
             "node": self.node,
             "refused": self.refused,
+            "answers": self.answers,
         }
 
     def pack(self) -> RecordDict:
@@ -125,6 +141,7 @@ class Parcel:
                 str(head["refused"]),
                 request,
                 came["signature"],
+                str(head["answers"]),
             )
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise ProtocolError(f"a message of the federation cannot be read ({error}): ask for it again") from None

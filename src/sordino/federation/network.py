@@ -15,7 +15,7 @@ from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 
 from sordino.aggregate.secure.keys import Identity
 from sordino.errors import FederationError, ProtocolError
-from sordino.federation.messages import Parcel, Stage
+from sordino.federation.messages import SENDING, Parcel, Stage
 from sordino.federation.plan import RunPlan
 from sordino.federation.registry import MemberRegistry
 from sordino.federation.telling import Telling
@@ -26,9 +26,6 @@ K = TypeVar("K")
 _SOONEST, _LATEST = 0.02, 0.5
 """Seconds between two looks for answers: few at first, more when nobody is in a hurry."""
 
-
-_SENDING: tuple[Stage, ...] = ("tell", "contribute", "mask")
-"""Stages in which something of a member's records leaves it: only who signs a refusal of these pays nothing."""
 
 _RETRY = 5.0
 """Seconds after which a node is greeted again whose app failed."""
@@ -59,6 +56,8 @@ class Greeting:
     node: int
     nonce: int
     since: float
+    request: str
+    """The digest of the request."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +76,8 @@ class NodeNetwork:
     """The members of a federation, as far as they can be reached over a Flower grid.
 
     **Formal guarantees**: a member counts as present when a node has signed, with the key that the registry lists, that
-    it is that member *at this Flower node*. An answer counts when the member that was asked has signed it for this
-    stage, round and attempt. Answers that come after the deadline are not looked at.
+    it is that member *at this Flower node*. An answer counts when the member that was asked has signed it for this very
+    request: its stage, run, round, attempt, plan and terms. Answers that come after the deadline are not looked at.
     **Edge cases**: an error of Flower's own (a node that is gone) comes from the SuperLink and is told apart by the
     request that it answers. Of two nodes with one key the first counts and the other is refused. A member that was
     silent is asked again whether it is there, and nobody waits for that.
@@ -115,16 +114,25 @@ class NodeNetwork:
         """Waits until so many members are there, and for those that are just being greeted; returns who is there.
 
         Raises:
-            FederationError: too few came in time.
+            FederationError: too few came in time, or so many members do not exist, for whom nobody waits.
         """
+        members = {member.number: member.name for member in self.registry.active}
+        if least > len(members):
+            raise FederationError(
+                f"{least} nodes are needed (`--least`, or budget.minimum_clients) and the registry has {len(members)} "
+                "members: enrol more, or ask for fewer"
+            )
         end, pause = time.monotonic() + self.deadlines.gather, _SOONEST
         while True:
             mask, now = self.present(), time.monotonic()
             if mask.sum() >= least and not any(self._awaited(one, now) for one in self._greeted.values()):
                 return mask
             if now > end:
+                missing = ", ".join(name for number, name in members.items() if number not in self._at)
                 raise FederationError(
-                    f"{int(mask.sum())} nodes are there and {least} are needed: start the others, then resume the run"
+                    f"{int(mask.sum())} nodes are there and {least} are needed, {self.deadlines.gather:g} s after the "
+                    f"first call: start {missing} (`sordino node start`; whoever refused said why above), then resume "
+                    "the run; `--gather-seconds` waits longer"
                 )
             self.telling.waiting(int(mask.sum()), least)
             time.sleep(pause)
@@ -180,13 +188,13 @@ class NodeNetwork:
             failed[member] = reply.error.reason or f"Flower error {reply.error.code}"
             return
         try:
-            answer = self._signed(Parcel.parse(reply.content, request=False), request, member)
+            answer = self._signed(Parcel.parse(reply.content, request=False), request.digest, member)
         except ProtocolError as error:
             failed[member] = str(error)
             return
         if not answer.refused:
             replies[member] = answer
-        elif request.stage in _SENDING and not self._vouched(answer, member):
+        elif request.stage in SENDING and not self._vouched(answer, member):
             failed[member] = answer.refused  # its message may have left it: anybody could have said this
         else:
             refused[member] = answer.refused
@@ -202,11 +210,10 @@ class NodeNetwork:
             return False
         return True
 
-    def _signed(self, answer: Parcel, request: Parcel, member: int) -> Parcel:
+    def _signed(self, answer: Parcel, request: str, member: int) -> Parcel:
         """Returns an answer that the member signed for this very request; for refusals see `_vouched`."""
-        told = (answer.stage, answer.run, answer.round_, answer.attempt)
-        if told != (request.stage, request.run, request.round_, request.attempt):
-            raise ProtocolError("an answer belongs to another stage, round or attempt: it is ignored")
+        if answer.answers != request:
+            raise ProtocolError("an answer belongs to another request, stage, round or attempt: it is ignored")
         if not answer.refused:
             key = self.registry.public_keys.get(member)
             if answer.node != member or key is None:
@@ -217,10 +224,9 @@ class NodeNetwork:
     def _greet(self, nodes: Iterable[int]) -> None:
         greetings = {}
         for node in nodes:
-            greeting = Greeting(node, secrets.randbits(31), time.monotonic())
-            plan = {"plan": self.plan.pack()}
-            parcel = Parcel("hello", self.plan.run, 0, greeting.nonce, 0, plan).sealed(self.operator)
-            greetings[greeting] = (node, parcel)
+            nonce, plan = secrets.randbits(31), {"plan": self.plan.pack()}
+            parcel = Parcel("hello", self.plan.run, 0, nonce, 0, plan).sealed(self.operator)
+            greetings[Greeting(node, nonce, time.monotonic(), parcel.digest)] = (node, parcel)
         self._greeted |= self._push(greetings, "hello")
 
     def _welcome(self, reply: Message) -> None:
@@ -245,8 +251,7 @@ class NodeNetwork:
         """Returns which member answers a greeting, and why it is not let in (nothing if it is)."""
         try:
             answer = Parcel.parse(reply.content, request=False)
-            asked = Parcel("hello", self.plan.run, 0, greeting.nonce, 0)
-            member = self._signed(answer, asked, answer.node).node
+            member = self._signed(answer, greeting.request, answer.node).node
             if answer.refused:
                 return -1, answer.refused
             at = answer.part("flower")

@@ -22,12 +22,12 @@ from sordino.aggregate.secure.terms import SumTerms
 from sordino.client.side import ClientSide, Contribution
 from sordino.data.federation import ClientData
 from sordino.errors import NodeRefused, ProtocolError, SordinoError
-from sordino.events import Charge
-from sordino.federation.limits import check_budget, check_data, check_plan, check_terms
+from sordino.federation.limits import Cost, check_budget, check_data, check_plan, check_terms
 from sordino.federation.memory import NodeMemory
-from sordino.federation.messages import Parcel, Stage
+from sordino.federation.messages import SENDING, Parcel, Stage
 from sordino.federation.node_folder import NodeFolder
-from sordino.federation.plan import PREPARATION, RunPlan, occasion, preparing, run_of, sum_terms_of
+from sordino.federation.plan import PREPARATION, RunPlan, composed, occasion, preparing, run_of, sum_terms_of
+from sordino.federation.sizes import check_message
 from sordino.federation.unsaid import unsaid
 from sordino.messages import from_bytes, to_bytes
 from sordino.random.streams import Entropy, Randomness
@@ -59,10 +59,10 @@ class Node:
         Raises:
             SordinoError: why the node takes no part.
         """
+        check_message(self.folder.policy.size, request.parts)
         request.check(bytes.fromhex(self.folder.policy.who.operator), "the policy's who.operator")
-        if request.stage == "hello":
-            request = replace(request, node=self.folder.number)
-        if request.node != self.folder.number:
+        number = self.folder.number  # a registry that does not hold is said, before any record is looked at
+        if request.stage != "hello" and request.node != number:
             raise ProtocolError(f"a request for member {request.node} reached {self.folder.name}: it is ignored")
         stages: Mapping[Stage, Callable[[Parcel], Parts]] = {
             "hello": lambda asked: self._hello(asked, flower_id),
@@ -75,22 +75,28 @@ class Node:
             "unmask": self._unmask,
         }
         with self._memory.alone():
+            if request.stage in SENDING:
+                self._memory.check_refused(request)
             asked = replace(request, run=occasion(request.run, request.parts))
-            return request.answer(stages[request.stage](asked)).sealed(self.folder.identity)
+            told = stages[request.stage](asked)
+            return request.answer(told, node=number).sealed(self.folder.identity)
 
     def refusal(self, request: Parcel, sentence: str) -> Parcel:
         """Returns a refusal, signed where nothing of the round has left this node: whoever refuses pays nothing.
 
         **Formal guarantees**: a request that the operator did not sign, or that is delivered once more after it was
         answered, gets no signature: a SuperLink could pass that off as the node's answer, and the message that left
-        would be missing from the server's ledger.
+        would be missing from the server's ledger. A signed refusal names the request by a digest of all of it; that
+        request is never answered afterwards, so the refusal cannot be passed off later, either.
         """
         told = request.answer(refused=sentence)
         try:
             request.check(bytes.fromhex(self.folder.policy.who.operator), "the policy's who.operator")
-            with self.folder.ledger(write=False) as ledger:
-                run = occasion(request.run, request.parts)
-                left = any((one.run, one.round_) == (run, request.round_) for one in ledger.entries)
+            with self._memory.alone():
+                with self.folder.ledger(write=False) as ledger:
+                    left = any((one.run, one.round_) == (request.run, request.round_) for one in ledger.entries)
+                if request.stage in SENDING and not left:
+                    self._memory.refuse(request)
             return told if left else told.sealed(self.folder.identity)
         except (SordinoError, OSError):
             return told
@@ -115,11 +121,11 @@ class Node:
         if opening is None or request.round_ != 0:
             raise ProtocolError(f"{context.mechanism.name} has no opening release: this node tells nothing")
         with self.folder.ledger() as ledger:
-            charges = check_budget(self.folder, ledger, context, opening.price())
+            cost = check_budget(self.folder, ledger, context, opening.price())
             data = self._data(context)
             with unsaid():
                 told = save({"told": opening.tell(data, Turn(terms, self.randomness)).contiguous()})
-            _pay(ledger, request, charges)
+            self._pay(ledger, request, cost)
         self._memory.keep_told(request, told)
         return {"told": told}
 
@@ -134,11 +140,11 @@ class Node:
         turn, data = self._accepted(context, self._terms(request, context))
         self._check_turns(request, context)
         with self.folder.ledger() as ledger:
-            charges = self._quote(request, ledger, context, turn.terms)
+            cost = self._quote(request, ledger, context, turn.terms)
             self._memory.claim(request, self.folder.policy.secure.releases)
             sent = self._contribution(request, context, turn, data)
             self._memory.remember(request.run, sent.state)
-            _pay(ledger, request, charges)
+            self._pay(ledger, request, cost)
         return {"message": to_bytes(sent.message)}
 
     def _advertise(self, request: Parcel) -> Parts:
@@ -166,14 +172,14 @@ class Node:
             raise ProtocolError("the round was announced under other terms than those of its secure sum")
         turn, data = self._accepted(context, terms)
         with self.folder.ledger() as ledger:
-            charges = self._quote(request, ledger, context, terms)
+            cost = self._quote(request, ledger, context, terms)
             sent = self._contribution(request, context, turn, data)
             vector = to_residues(sent.message.rows.numpy(), client.terms.modulus_bits)[0]
             if sent.kept is not None:
                 self._memory.keep(request, sent.kept)
             masked = client.mask(request.part("sum"), vector)
             self._memory.remember(request.run, sent.state)
-            _pay(ledger, request, charges)
+            self._pay(ledger, request, cost)
         return {"sum": masked, "stated": _number(float(sent.message.squared_multipliers[0]))}
 
     def _consent(self, request: Parcel) -> Parts:
@@ -214,12 +220,21 @@ class Node:
         check_terms(self.folder, context, terms, of)
         return terms
 
-    def _quote(self, request: Parcel, ledger: Ledger, context: RunContext, terms: Terms) -> tuple[Charge, ...]:
+    def _quote(self, request: Parcel, ledger: Ledger, context: RunContext, terms: Terms) -> Cost:
         """Returns what taking part costs; a node that is told to send nothing but noise pays nothing."""
         if "mute" in request.parts:
-            return ()
+            return Cost()
         price = context.mechanism.perturber.price(terms.knobs, terms.round_)
-        return check_budget(self.folder, ledger, context, price)
+        whole = composed(RunPlan.parse(request.part("plan"))) if PREPARATION in request.parts else context
+        return check_budget(self.folder, ledger, whole, price)
+
+    def _pay(self, ledger: Ledger, request: Parcel, cost: Cost) -> None:
+        """Writes the cost of an answer into the node's own ledger, durably, before the answer leaves."""
+        if cost.charges:
+            self.folder.filters.keep(cost.filters)
+            fingerprint = f"{request.run}/{request.round_}/{request.attempt}"
+            run = run_of(request.run, request.parts)
+            ledger.reserve(run, request.round_, np.array([0]), cost.charges, fingerprint=fingerprint)
 
     def _check_turns(self, request: Parcel, context: RunContext) -> None:
         """Refuses a round too soon after the last, where noise is correlated and the price needs them to be apart."""
@@ -260,14 +275,6 @@ class Node:
         folder = self.folder
         policy = replace(folder.policy.sum_policy(agreed.mechanism), federation=folder.policy.who.federation)
         return folder.identity, folder.registry.public_keys, policy, FileKeeper(folder.sums_dir)
-
-
-def _pay(ledger: Ledger, request: Parcel, charges: tuple[Charge, ...]) -> None:
-    """Writes the cost of an answer into the node's own ledger, durably, before the answer leaves."""
-    if charges:
-        fingerprint = f"{request.run}/{request.round_}/{request.attempt}"
-        run = run_of(request.run, request.parts)
-        ledger.reserve(run, request.round_, np.array([0]), charges, fingerprint=fingerprint)
 
 
 def _removable(

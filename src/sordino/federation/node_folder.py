@@ -5,7 +5,7 @@
     registry.json        the members, signed by the operator       (`sordino node registry FILE` puts a newer one)
     ca.crt               the operator's certificate authority
     keys/    (0700)      signing.pem  transport.pem  transport.pub
-    state/   (0700)      ledger.db with its key and heads, registry.seen, sums/ (secure sums), mechanism state
+    state/   (0700)      ledger.db with its key and heads, filters.json, registry.seen, sums/ (secure sums), states
     data/                the node's records
 
 A ClientApp finds the folder by its SuperNode's `--node-config "folder=…"`: whoever starts the SuperNode says it, never
@@ -30,6 +30,7 @@ from sordino.data.federation import ClientData
 from sordino.data.records import Records
 from sordino.errors import FederationError, NodeRefused
 from sordino.federation import keys
+from sordino.federation.node_filter import KeptFilters
 from sordino.federation.policy import Policy
 from sordino.federation.preparation import prepared
 from sordino.federation.registry import MemberRegistry
@@ -132,6 +133,11 @@ class NodeFolder:
     def budget(self) -> Budget:
         """What the node may spend."""
         return Budget(self.policy.budget.epsilon, self.policy.budget.delta)
+
+    @property
+    def filters(self) -> KeptFilters:
+        """What admits releases to the node's ledger."""
+        return KeptFilters(self.state_dir / "filters.json")
 
     def ledger(self, write: bool = True) -> Ledger:
         """Opens the node's own ledger (use it in a `with`); it has one client, 0: the node itself.

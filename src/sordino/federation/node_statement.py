@@ -22,8 +22,9 @@ _RESTS_ON = (
     "server can vouch for it",
     "noise was drawn from this machine's operating system",
     "distributed trust: the others' shares of the noise count only as far as the policy's secure.corrupt allows",
-    "where noise followed released values, a filter held the node to its budget: what is promised then is the budget, "
-    "and the number is the price of the path that was taken",
+    "an operator may choose each run, and its noise, from what earlier ones released: a filter admitted every release, "
+    "and what is promised is what the filter allows, whatever was chosen",
+    "the price of what was released, which stands beside it, holds if all of it was fixed before the first release",
 )
 
 
@@ -64,6 +65,8 @@ class NodeStatement:
         for one in self.promises:
             epsilon = "∞" if one["epsilon"] is None else f"{one['epsilon']:.4g}"
             lines.append(f"  {one['unit']} against the {one['observer']} ({one['adjacency']}): ε = {epsilon}")
+            if one["price"] is not None and one["price"] != one["epsilon"]:
+                lines.append(f"    what was released costs ε = {one['price']:.4g}, if all of it was fixed beforehand")
             lines += [f"    {one[more]}" for more in ("reason", "note") if one[more]]
         for sentence in ("", *self.rests_on):
             lines += textwrap.wrap(sentence, 100, initial_indent="  - ", subsequent_indent="    ") or [""]
@@ -73,15 +76,24 @@ class NodeStatement:
 
 
 def state(folder: NodeFolder) -> NodeStatement:
-    """Returns what the node's ledger proves, signed."""
+    """Returns what the node's ledger proves, signed.
+
+    **Formal guarantees**: `epsilon` is what the node's filter allows over everything that it ever released; it holds
+    against an operator who chooses runs and noise from earlier releases. `price` is what was released costs, and holds
+    as a promise only if all of it was fixed before the first release.
+    """
     policy = folder.policy
     with folder.ledger(write=False) as ledger:
         ledger.verify()
-        found: Certificate = certify(
-            ledger, policy.budget.delta, budget=folder.budget, accountant=policy.budget.accountant
-        )
-    kept = ("unit", "observer", "adjacency", "epsilon", "delta", "status", "accountant", "reason", "note")
-    promises = tuple({name: getattr(entry, name) for name in kept} for entry in found.entries)
+        delta, accountant, filters = policy.budget.delta, policy.budget.accountant, folder.filters.read()
+        found: Certificate = certify(ledger, delta, budget=folder.budget, filters=filters, accountant=accountant)
+        path: Certificate = certify(ledger, delta, budget=folder.budget, accountant=accountant)
+    kept = ("unit", "observer", "adjacency", "epsilon", "delta", "status", "accountant", "reason")
+    promises = tuple(
+        {name: getattr(entry, name) for name in kept}
+        | {"price": price.epsilon, "priced_by": price.accountant, "note": price.note}
+        for entry, price in zip(found.entries, path.entries, strict=True)
+    )
     statement = NodeStatement(
         node=folder.name,
         federation=policy.who.federation,

@@ -39,6 +39,10 @@ _OWN: dict[str, tuple[str, ...]] = {
 PREPARATION = "preparation"
 """The part of a request that names which sum before the first round it belongs to."""
 
+LARGEST = 1 << 20
+"""Bytes of a plan that is read at all."""
+_KINDS = {"federation": str, "run": str, "recipe": str, "population": int, "registry": int, "public": bool}
+
 
 @dataclass(frozen=True)
 class RunPlan:
@@ -72,10 +76,18 @@ class RunPlan:
         Raises:
             ProtocolError: it is no plan of this version.
         """
+        if len(data) > LARGEST:
+            raise ProtocolError(
+                f"a run's plan has {len(data)} bytes and at most {LARGEST} are read: shorten the recipe"
+            )
         try:
-            return cls(**json.loads(data))
-        except (ValueError, TypeError) as error:
+            plan = cls(**json.loads(data))
+            for name, kind in _KINDS.items():
+                if type(getattr(plan, name)) is not kind:
+                    raise ValueError(f"{name} is no {kind.__name__}")
+        except (ValueError, TypeError, RecursionError) as error:
             raise ProtocolError(f"a run's plan cannot be read ({error}): update server and nodes") from None
+        return plan
 
 
 def plan_of(context: RunContext, run: str, population: int, registry: int) -> RunPlan:
@@ -92,6 +104,19 @@ def plan_of(context: RunContext, run: str, population: int, registry: int) -> Ru
     return RunPlan(federation.name, run, tomli_w.dumps(tree), population, registry, public)
 
 
+@lru_cache(maxsize=4)
+def recipe_of(plan: RunPlan) -> Recipe:
+    """Returns the recipe in a plan.
+
+    Raises:
+        SordinoError: it cannot be read.
+    """
+    try:
+        return Recipe.from_dict(tomllib.loads(plan.recipe))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ProtocolError(f"a run's plan cannot be read ({error}): update server and nodes") from None
+
+
 @lru_cache(maxsize=4)  # where many nodes share a process, they compose once
 def composed(plan: RunPlan) -> RunContext:
     """Returns what a node makes of a plan: mechanism, model and trainer; it holds no record, and no randomness of use.
@@ -99,10 +124,7 @@ def composed(plan: RunPlan) -> RunContext:
     Raises:
         SordinoError: the plan cannot be composed here.
     """
-    try:
-        recipe = Recipe.from_dict(tomllib.loads(plan.recipe))
-    except tomllib.TOMLDecodeError as error:
-        raise ProtocolError(f"a run's plan cannot be read ({error}): update server and nodes") from None
+    recipe = recipe_of(plan)
     shape = recipe.public.shape or (1,)
     public = (torch.zeros(1, *shape), torch.zeros(1, dtype=torch.int64)) if plan.public else None
     federation = remote(recipe, plan.federation, [""] * plan.population, public=public)

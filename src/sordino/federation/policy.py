@@ -40,7 +40,11 @@ class MechanismPolicy(PolicySection):
     trusts: tuple[Trust, ...] = Field(
         ("local", "distributed"), min_length=1, description="how noise may be applied; `central` trusts the server"
     )
-    largest_clip_norm: float = Field(1.0, gt=0, description="no larger clip norm is accepted")
+    largest_clip_norm: float = Field(
+        100.0,
+        gt=0,
+        description="no larger clip norm is accepted; noise grows with it, so privacy does not depend on it",
+    )
     least_noise_multiplier: float = Field(0.5, gt=0, description="no smaller noise multiplier is accepted")
     smallest_cohort: int = Field(5, ge=1, description="fewest clients that a round asks")
 
@@ -48,9 +52,13 @@ class MechanismPolicy(PolicySection):
 class BudgetPolicy(PolicySection):
     """What the node may spend, over all runs, by its own ledger."""
 
-    epsilon: float = Field(2.0, gt=0, description="ε that the node never exceeds, against any observer")
+    epsilon: float = Field(
+        2.0, gt=0, description="ε that no promise of the node exceeds; a run that would break an older one is refused"
+    )
     delta: float = Field(1e-5, gt=0, lt=1, description="δ of that ε")
-    accountant: Literal["pld", "rdp", "exact"] = Field("pld", description="who does the sums")
+    accountant: Literal["pld", "rdp", "exact"] = Field(
+        "pld", description="who prices what was released, beside the filter"
+    )
 
 
 class SecurePolicy(PolicySection):
@@ -60,6 +68,16 @@ class SecurePolicy(PolicySection):
     corrupt: float = Field(0.0, ge=0, lt=0.5, description="share of the others that may work with the server")
     security_bits: int = Field(40, ge=20, le=128, description="security of a sparse graph, in bits")
     releases: int = Field(1, ge=1, le=8, description="how often the vector of one round may be sent (attempts)")
+
+
+class SizePolicy(PolicySection):
+    """How large a run may be; beyond that it is refused before any room is made for it."""
+
+    parameters: int = Field(50_000_000, ge=1, description="most parameters of a model")
+    values: int = Field(10_000_000, ge=1, description="most values in one record")
+    members: int = Field(100_000, ge=1, description="most members of a federation")
+    rounds: int = Field(10_000, ge=1, description="most rounds of a run")
+    steps: int = Field(100_000, ge=1, description="most local steps, or epochs, a round")
 
 
 class DataPolicy(PolicySection):
@@ -84,6 +102,7 @@ class Policy(PolicySection):
     mechanism: MechanismPolicy = Field(default_factory=MechanismPolicy)
     budget: BudgetPolicy = Field(default_factory=BudgetPolicy)
     secure: SecurePolicy = Field(default_factory=SecurePolicy)
+    size: SizePolicy = Field(default_factory=SizePolicy)
     data: DataPolicy = Field(default_factory=DataPolicy)
 
     @classmethod

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from sordino.account.accountants.filter import GaussianFilter
 from sordino.account.ledger.budget import Budget
+from sordino.account.ledger.coverage import implies
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import BudgetExceeded, ProtocolError, RecipeError
 from sordino.events import Charge, GaussianDpEvent, Guarantee
@@ -104,7 +106,7 @@ class NodeLimits:
         """Writes the cost of one answer into the node's ledger, durably, before it is made.
 
         Raises:
-            BudgetExceeded: the answer would exceed the node's ε; nothing is written.
+            BudgetExceeded: the answer would exceed the node's ε, or break its older promise; nothing is written.
             LedgerMoved: another answer was charged at the same moment; nothing is written.
         """
         if self.ledger is None or self.epsilon is None or self.delta is None:
@@ -115,7 +117,14 @@ class NodeLimits:
         create = not self.ledger.exists()
         with Ledger.open(self.ledger, "this node", 1, create=create, delta=self.delta) as ledger:
             head = ledger.newest  # another process of this node may answer at the same time
-            if not ledger.affordable([charge], Budget(self.epsilon, self.delta)).allowed.all():
+            # whoever asks may choose the noise from earlier answers: a filter admits them, which loses nothing here
+            filters = dict.fromkeys([charge.guarantee, *ledger.guarantees], GaussianFilter(self.epsilon, self.delta))
+            if broken := [one for one in ledger.guarantees if not implies(charge.guarantee, one)]:
+                raise BudgetExceeded(
+                    f"this node has promised sordino.adjacency = '{broken[0].adjacency}' and the round asks for "
+                    f"'{adjacency}', which would break that: go on under the first one"
+                )
+            if not ledger.affordable([charge], Budget(self.epsilon, self.delta), filters=filters).allowed.all():
                 raise BudgetExceeded(
                     f"this node's ε of {self.epsilon:g} does not allow another answer: ask its owner for more"
                 )

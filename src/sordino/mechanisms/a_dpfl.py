@@ -82,7 +82,9 @@ class ADpfl(Options):
     factor: float = Field(0.7, gt=0, lt=1, description="k: noise is multiplied by it on a plateau")
     threshold: float = Field(0.005, description="α: accuracy that rises by no more than this is a plateau")
     adjust_every: int = Field(4, ge=1, description="rounds between two looks at the accuracy")
-    expected_decays: int = Field(2, ge=0, description="noise is calibrated for this many decays, evenly spread")
+    expected_decays: int = Field(
+        2, ge=0, le=1000, description="noise is calibrated for this many decays, evenly spread"
+    )
     sampling_rate: float | None = Field(
         None,
         gt=0,

@@ -84,6 +84,8 @@ class PublicFacts:
     """Share by which rounding to integers may raise the sensitivity."""
     late: float = 0.0
     """Share of the population that joins late."""
+    vanishing: bool = False
+    """Whether clients can vanish in a round: foreseen by the simulation, and always where they are other machines."""
     classes: int = 0
     public: bool = False
     """Whether there are public records to measure accuracy on."""

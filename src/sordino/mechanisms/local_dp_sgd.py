@@ -20,11 +20,14 @@ from pydantic import Field
 from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.vouched import NoisedSteps
+from sordino.errors import RecipeError
 from sordino.mechanism import Mechanism
 from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
 from sordino.perturb.steps import StepNoise
 from sordino.train.noisy import PrivateSteps
+
+_MOST_STEPS = 10**6
 
 
 class LocalDpSgd(Options):
@@ -59,10 +62,20 @@ def compose(options: LocalDpSgd, facts: PublicFacts) -> Mechanism:
 
 
 def batches(sampling_rate: float | None, facts: PublicFacts) -> tuple[float, int]:
-    """Returns the public rate of local batches, and how many steps a round has."""
+    """Returns the public rate of local batches, and how many steps a round has.
+
+    Raises:
+        RecipeError: more than anybody could play.
+    """
     records = facts.mean_records
     rate = sampling_rate or min(1.0, (facts.train.batch_size or records) / records)
-    return rate, facts.train.steps or (facts.train.epochs or 1) * math.ceil(1 / rate)
+    steps = facts.train.steps or (facts.train.epochs or 1) * math.ceil(1 / rate)
+    if steps > _MOST_STEPS:
+        raise RecipeError(
+            f"mechanism.sampling_rate is {rate:g}, so that a pass over a client's records takes {steps} local steps: "
+            "raise it, or set train.steps"
+        )
+    return rate, steps
 
 
 SPEC = MechanismSpec(

@@ -90,7 +90,7 @@ def _shared(
     thin: bool,
 ) -> NoiseAndSum:
     if not facts.secure:
-        shares = GaussianShares(unit, adjacency, facts.tolerance, sampling_rate, thin)
+        shares = GaussianShares(unit, adjacency, facts.tolerance, sampling_rate, thin, facts.vanishing)
         return NoiseAndSum(shares, PlainSum(denominator, facts.tolerance))
     if facts.tolerance + facts.corrupt / 2 >= 0.5:
         raise RecipeError(
@@ -98,7 +98,9 @@ def _shared(
             "a secure sum needs tolerance + corrupt / 2 below 0.5"
         )
     rounding = _rounding(unit, clip_norm, facts, noise)
-    integers = IntegerShares(rounding, unit, adjacency, facts.tolerance, sampling_rate, facts.corrupt, thin)
+    integers = IntegerShares(
+        rounding, unit, adjacency, facts.tolerance, sampling_rate, facts.corrupt, thin, facts.vanishing
+    )
     secure = SecureSum(
         denominator, facts.tolerance, integers.modulus_bits, facts.fidelity, facts.corrupt, rounding.scale
     )

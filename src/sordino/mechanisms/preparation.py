@@ -17,7 +17,7 @@ from sordino.mechanisms.noise import noise_for
 from sordino.mechanisms.spec import MechanismSpec, Options
 from sordino.opening.channel_moment import ChannelMoment
 from sordino.opening.feature_mean import FeatureMean
-from sordino.select.fixed import Everyone
+from sordino.select.fixed import Everyone, FixedSize
 from sordino.types import Adjacency, Trust, Unit
 
 
@@ -81,7 +81,8 @@ def _composed(
     trust: Trust = getattr(options, "trust", spec.trust)
     adjacency: Adjacency = getattr(options, "adjacency", "zero_out")
     mu = separation_for(facts.target.limit("opening.feature_mean and opening.channel_moment"), facts.target.delta)
-    everyone = replace(facts, selector=Everyone())
+    all_of_them = Everyone("zero_out" if isinstance(facts.selector, FixedSize) else "add_remove")
+    everyone = replace(facts, selector=all_of_them)
     people = facts.records if unit == "record" else float(facts.population)
     for statistic, share in statistics:
         multiplier = 1 / (share * mu)
@@ -96,7 +97,7 @@ def _composed(
                 mode="certified",
                 unit=unit,
                 trust=trust,
-                selector=Everyone(),
+                selector=all_of_them,
                 local=statistic,
                 bounder=bounder,
                 perturber=noise.perturber,

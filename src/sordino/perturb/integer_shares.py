@@ -58,7 +58,9 @@ class IntegerShares(Perturber):
     **Formal guarantees**: trust distributed. What one unit changes is that of the *rounded* vector, which `rounding`
     states; noise is integer and exact; what survivors reveal is independent of what stays (`skellam.SkellamShares`),
     so the sum carries exactly the target, and more if a client vanishes before it reveals. The price is the Skellam
-    event of that variance. All but a share `corrupt` of a cohort are assumed to be honest and add their shares.
+    event of that variance. All but a share `corrupt` of a cohort are assumed to be honest and add their shares; where
+    nobody may vanish the sum carries target/(1 − corrupt), whatever the size of the cohort, since noise that followed
+    its size would tell an outsider who was in it.
     **Edge cases**: rounding, noise and splitting draw from streams of their own, keyed by (round, client); a clip norm
     other than the one that integers were laid out for is refused.
     **Reference**: Agarwal, Kairouz, Liu (2021), "The Skellam Mechanism for Differentially Private Federated Learning".
@@ -73,6 +75,8 @@ class IntegerShares(Perturber):
     """Share of a cohort that may work with the server: its noise is not counted on."""
     thin: bool = True
     """Whether shares are thinned; else the worst case's noise stays, whoever survived: more, at the same price."""
+    vanishing: bool = False
+    """Whether clients can vanish at all: with tolerance 0 each of them aborts a round, which everybody sees."""
 
     @property
     def arithmetic(self) -> str:
@@ -82,7 +86,7 @@ class IntegerShares(Perturber):
         return needs(2, bound, "Skellam noise")
 
     def price(self, knobs: Knobs, round_: int = 1) -> Prices:
-        aborts = self.tolerance > 0
+        aborts = self.tolerance > 0 or self.vanishing
         return prices(self.unit, "distributed", self.adjacency, knobs.noise_multiplier, self._event, aborts)
 
     def shield(self, bounded: Bounded, turn: Turn) -> Sent:
@@ -128,6 +132,14 @@ class IntegerShares(Perturber):
         """Returns a share's variance in integers as squared multipliers of the bound."""
         return torch.full((clients,), float(variance) / (norm * self.rounding.scale) ** 2, dtype=torch.float64)
 
+    @property
+    def _not_counted_on(self) -> Fraction:
+        """The share of corrupt clients as it was written down, so that no rounding depends on a cohort's size."""
+        return Fraction(str(self.corrupt))
+
+    def _corrupt_of(self, terms: Terms) -> int:
+        return whole_part(self.corrupt, len(terms.cohort))
+
     def _honest(self, survivors: int, cohort: int) -> float:
         """Returns the share of the noise in a sum that does not come from colluders."""
         return (survivors - whole_part(self.corrupt, cohort)) / survivors if survivors else 1.0
@@ -136,7 +148,7 @@ class IntegerShares(Perturber):
         """Returns the sum; that of an empty cohort with noise from the server (see `GaussianShares`)."""
         if not summed.empty:
             return summed
-        squared = turn.knobs.noise_multiplier**2
+        squared = turn.knobs.noise_multiplier**2 / float(1 - self._not_counted_on)
         variance = squared * (summed.norm * self.rounding.scale) ** 2
         noise = skellam(variance, len(summed.total), random_bits(turn.randomness, "release", turn.round_, SERVER))
         return replace(summed, total=torch.from_numpy(noise.values), squared_multiplier=squared)
@@ -153,5 +165,5 @@ class IntegerShares(Perturber):
                 "a secure sum needs a clip norm that stays as it is"
             )
         stddev = terms.knobs.noise_multiplier * norm * self.rounding.scale
-        colluders = whole_part(self.corrupt, len(terms.cohort))
+        colluders = self._not_counted_on * len(terms.cohort) if self.tolerance == 0 else self._corrupt_of(terms)
         return SkellamShares(stddev**2, admissible(len(terms.cohort), self.tolerance), colluders)

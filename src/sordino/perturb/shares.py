@@ -55,12 +55,14 @@ class GaussianShares(Perturber):
     """Probability that a record is in a round's batch, where rows are sums over secret batches (record unit)."""
     thin: bool = True
     """Whether shares are thinned; else the worst case's noise stays, whoever survived: more, at the same price."""
+    vanishing: bool = False
+    """Whether clients can vanish at all: with tolerance 0 each of them aborts a round, which everybody sees."""
 
     def refuses(self, bound: Sensitivity | None) -> str | None:
         return needs(2, bound, "Gaussian noise")
 
     def price(self, knobs: Knobs, round_: int = 1) -> Prices:
-        aborts = self.tolerance > 0
+        aborts = self.tolerance > 0 or self.vanishing
         return prices(self.unit, "distributed", self.adjacency, knobs.noise_multiplier, self._event, aborts)
 
     def shield(self, bounded: Bounded, turn: Turn) -> Sent:

@@ -130,7 +130,7 @@ class SkellamShares:
 
     variance: float
     smallest_cohort: int
-    colluders: int = 0
+    colluders: int | Fraction = 0
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.variance) and self.variance >= 0):

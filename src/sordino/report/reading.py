@@ -117,7 +117,7 @@ class RunView:
         folder = self.folder.public if self.public else self.folder.private
         try:
             told = json.loads((folder / "scores.json").read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return told if isinstance(told, dict) else {}
 

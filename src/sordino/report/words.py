@@ -117,6 +117,8 @@ def _sentence(entry: Mapping[str, Any], trust: str) -> str:
     if entry.get("epsilon") is None:
         return f"Against {watcher}, nothing is proved for {subject}: {entry.get('reason') or 'no release is bounded'}."
     share = best_guess(entry["epsilon"], entry["delta"])
+    if attack := entry.get("attack"):  # the whole curve says more than its one point (ε, δ)
+        share = min(share, 0.5 + 0.5 * attack["advantage"])
     return (
         f"Protects {subject} ({_ADJACENCY[entry['adjacency']]}) from {watcher}. If a coin decided it, the best "
         f"possible attacker would guess right {_rate(share)} of the time; without any information it is 50 %."

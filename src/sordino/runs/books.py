@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from sordino._version import __version__
 from sordino.account.ledger.ledger import Ledger
 from sordino.data.federation import Federation
 from sordino.data.holdings import holdings
+from sordino.data.public import FARTHEST
 from sordino.errors import BudgetExceeded, RecipeError
 from sordino.events import Charge
 from sordino.mechanism import Mechanism
@@ -68,6 +70,7 @@ def charging_for(
             epsilon=limits.epsilon,
             accountant=limits.accountant,
             minimum=limits.minimum_clients,
+            least=math.ceil(federation.declared.people * (1 - recipe.dropout.late) / FARTHEST),
             repeatable=context.randomness.simulation,
             fingerprint=fingerprint or f"{__version__}/{digest}/{federation.digest}",
             schedule=_schedule(mechanism, recipe.run.rounds),

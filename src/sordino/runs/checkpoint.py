@@ -9,12 +9,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from sordino.errors import StorageError
 from sordino.runs.client_store import ClientStore
 from sordino.server.side import Position
 from sordino.terms import Knobs
+
+_TOLD = ("round", "public", "stopped", "why", "width", "head")
+_DAMAGED = (
+    "private/checkpoint.safetensors is damaged: bring the file back; without it the run cannot go on, and what it "
+    "spent stays in its ledger"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +58,17 @@ class Checkpoint:
 
     @classmethod
     def decode(cls, data: bytes, store: ClientStore) -> Checkpoint:
-        """Returns the checkpoint, and brings the store back to it."""
-        # copies, since views into a file's bytes are not aligned and matrix products round differently there
-        tensors, told = {name: tensor.clone() for name, tensor in load(data).items()}, about(data)
+        """Returns the checkpoint, and brings the store back to it.
+
+        Raises:
+            StorageError: these are not the bytes that were written.
+        """
+        told = about(data)
+        try:
+            # copies, since views into a file's bytes are not aligned and matrix products round differently there
+            tensors = {name: tensor.clone() for name, tensor in load(data).items()}
+        except (SafetensorError, ValueError) as error:
+            raise StorageError(_DAMAGED) from error
         store.restore(tensors["store/clients"].numpy(), tensors["store/slots"].numpy(), told["width"])
         knobs, state = Knobs.from_tensors(_under("knob/", tensors)), _under("server/", tensors)
         here = Position(told["round"], tensors["weights"], knobs, state, told["public"])
@@ -60,10 +76,17 @@ class Checkpoint:
 
 
 def about(data: bytes) -> dict[str, Any]:
-    """Returns what an encoded checkpoint says of itself, without its tensors."""
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    told: dict[str, Any] = json.loads(header["__metadata__"]["about"])
-    return told
+    """Returns what an encoded checkpoint says of itself, without its tensors.
+
+    Raises:
+        StorageError: these are not the bytes that were written.
+    """
+    try:
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        told: dict[str, Any] = json.loads(header["__metadata__"]["about"])
+        return {name: told[name] for name in _TOLD}
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise StorageError(_DAMAGED) from error
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

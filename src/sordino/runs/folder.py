@@ -140,8 +140,8 @@ class RunFolder:
     def facts(self) -> dict[str, Any]:
         """Returns what was fixed when the run began."""
         try:
-            facts: dict[str, Any] = json.loads((self.private / "run.json").read_text())
-        except (OSError, ValueError):
+            facts: dict[str, Any] = dict(json.loads((self.private / "run.json").read_text()))
+        except (OSError, ValueError, TypeError, RecursionError):
             raise RecipeError(f"{self.path} holds no run to resume: name a run folder, or leave out --resume") from None
         return facts
 
@@ -242,7 +242,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     for line in path.read_bytes().splitlines() if path.exists() else []:
         try:
             told = json.loads(line.decode())
-        except UnicodeDecodeError:
+        except (UnicodeDecodeError, RecursionError):
             raise damaged(path, len(lines) + 1) from None
         except ValueError:
             break

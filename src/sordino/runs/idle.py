@@ -33,10 +33,10 @@ def idle(context: RunContext, own_model: bool, own_data: bool) -> list[str]:
         *_local(context),
         *_opening(recipe),
         *_dropout(recipe),
-        *_secure(recipe, context.mechanism),
+        *_secure(recipe, context.mechanism, context.federation.declared.people),
     ]
     told += [] if own_model else _model(recipe)
-    told += [] if own_data else [*_partition(recipe), *_data(recipe)]
+    told += [] if own_data else [*_partition(recipe), *_data(recipe, context.federation.classes)]
     if recipe.budget.epsilon is None and recipe.budget.clients:
         told.append("budget.clients has no effect where budget.epsilon is 'none': set budget.epsilon, too")
     return told
@@ -76,6 +76,8 @@ def _local(context: RunContext) -> Iterator[str]:
     for field, optimizers in _OPTIMIZERS.items():
         if field in changed and train.optimizer not in optimizers:
             yield _elsewhere(f"train.{field}", "train.optimizer", train.optimizer, optimizers)
+    if train.optimizer == "momentum" and train.batch_size is None and (train.steps or train.epochs or 1) == 1:
+        yield "train.optimizer = 'momentum' has no effect on a single step: set train.steps or train.batch_size, too"
 
 
 def _partition(recipe: Recipe) -> Iterator[str]:
@@ -91,7 +93,7 @@ def _model(recipe: Recipe) -> Iterator[str]:
             yield _elsewhere(f"model.{field}", "model.name", recipe.model.name, ("mlp",))
 
 
-def _data(recipe: Recipe) -> Iterator[str]:
+def _data(recipe: Recipe, classes: int) -> Iterator[str]:
     data, changed = recipe.data, _changed(recipe.data)
     makers = {"feature_scales": "scattering", "feature_angles": "scattering"}
     makers |= {"feature_count": "random", "feature_seed": "random"}
@@ -101,9 +103,13 @@ def _data(recipe: Recipe) -> Iterator[str]:
             yield _elsewhere(f"data.{field}", "data.features", data.features, (wanted or "scattering",))
     if data.outside != "refuse" and not recipe.public.ranges:
         yield "data.outside has no effect without declared ranges: set public.ranges"
+    if data.target_unit and classes:
+        yield "data.target_unit has no effect where classes are predicted: set data.classes = 0 to predict a number"
+    if data.cache and data.features == "none":
+        yield "data.cache has no effect where there are no features to keep: set data.features, too"
 
 
-def _secure(recipe: Recipe, mechanism: Mechanism) -> Iterator[str]:
+def _secure(recipe: Recipe, mechanism: Mechanism, people: int) -> Iterator[str]:
     chosen, changed = recipe.aggregate, _changed(recipe.aggregate)
     if chosen.shards == 1:
         for field in ("combine", "trim"):
@@ -117,6 +123,12 @@ def _secure(recipe: Recipe, mechanism: Mechanism) -> Iterator[str]:
                     "distributed trust, and aggregate.kind = 'secure' or 'auto'"
                 )
 
+    elif chosen.corrupt and chosen.corrupt * (cohort := mechanism.selector.expected(people)) < 1:
+        yield (
+            f"aggregate.corrupt has no effect on a cohort of {cohort:.4g}, of which {chosen.corrupt:g} is nobody: set "
+            f"it to {1 / cohort:.3g} or more, if somebody may work with the server"
+        )
+
 
 def _opening(recipe: Recipe) -> Iterator[str]:
     if "ridge" in _changed(recipe.opening) and not recipe.opening.channel_moment:
@@ -127,6 +139,8 @@ def _dropout(recipe: Recipe) -> Iterator[str]:
     chosen, changed = recipe.dropout, _changed(recipe.dropout)
     if "late_round" in changed and not chosen.late:
         yield "dropout.late_round has no effect where nobody joins late: set dropout.late, too"
+    if chosen.late and chosen.late_round == 1:
+        yield "dropout.late has no effect where they join in the first round: set dropout.late_round, too"
     if "stages" in changed and not chosen.rate and not any(chosen.schedule):
         yield "dropout.stages has no effect where nobody vanishes: set dropout.rate, too"
 

@@ -52,8 +52,14 @@ def assemble(
     facts = _facts(recipe, federation, layout, training)
     if mechanism is None:
         spec, shares = MECHANISMS[recipe.mechanism.name], OpeningShares(**recipe.opening.model_dump())
-        facts, before = prepare(shares, spec, recipe.mechanism, facts, federation.input_shape)
-        mechanism = replace(spec.compose(recipe.mechanism, facts), preparation=before)
+        try:
+            facts, before = prepare(shares, spec, recipe.mechanism, facts, federation.input_shape)
+            mechanism = replace(spec.compose(recipe.mechanism, facts), preparation=before)
+        except (OverflowError, ZeroDivisionError, FloatingPointError):
+            raise RecipeError(
+                f"the settings of mechanism {recipe.mechanism.name} lead beyond what floating point holds: take less "
+                "extreme ones (noise, rates, budget.epsilon, run.rounds)"
+            ) from None
     if recipe.aggregate.kind == "secure" and not isinstance(mechanism.aggregator, SecureSum):
         raise RecipeError(
             f"aggregate.kind is 'secure', but {recipe.mechanism.name} ({mechanism.mode}, {mechanism.trust} trust) has "
@@ -209,6 +215,7 @@ def _facts(recipe: Recipe, federation: Federation, layout: Layout, training: Loc
         trim=recipe.aggregate.trim,
         rounding=recipe.aggregate.rounding,
         late=recipe.dropout.late,
+        vanishing=max((recipe.dropout.rate, *recipe.dropout.schedule)) > 0 or not len(federation.train_x),
         classes=federation.classes,
         public=federation.public_x is not None and len(federation.public_x) > 0,
         train=training,

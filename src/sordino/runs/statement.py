@@ -95,8 +95,8 @@ def _summed(mechanism: Mechanism, expected: float) -> str:
     shards = int(getattr(summing, "shards", 1))
     terms = "; ".join(_protocol(summing, expected, shards))
     if summing.fidelity == "full":
-        return f"secure sum ({played}); {terms}"
-    return f"secure sum ({played}, in a process that sees single messages); a deployment plays it in full: {terms}"
+        return f"{played}; {terms}"
+    return f"{played}, in a process that sees single messages; a deployment plays it in full: {terms}"
 
 
 def _protocol(summing: SecureSum, expected: float, shards: int) -> Iterator[str]:
@@ -111,8 +111,8 @@ def _protocol(summing: SecureSum, expected: float, shards: int) -> Iterator[str]
         yield f"a cohort of the expected {clients} clients is too small for the protocol"
         return
     yield (
-        f"of {clients} clients, as many as are expected, threshold {chosen.threshold} to recover a secret and "
-        f"{chosen.consents} to open a sum, so that {clients - chosen.consents} may vanish"
+        f"of the {clients} clients that are expected, {chosen.threshold} recover a secret and {chosen.consents} open a "
+        f"sum, so that {clients - chosen.consents} may vanish"
     )
     friends = f"up to {chosen.corrupt} of them" if chosen.corrupt else "nobody (aggregate.corrupt = 0)"
     yield f"withstands a server that lies and colludes with {friends}"

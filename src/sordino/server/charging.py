@@ -54,6 +54,8 @@ class Charging:
     accountant: str = "pld"
     minimum: int = 1
     """Fewest clients that must be able to pay for the next release."""
+    least: int | None = None
+    """Fewest clients that the declaration allows for: what is published is computed for them (None: for all there)."""
     repeatable: bool = True
     """Whether a round that is played again releases the same bits (seeded simulation)."""
     fingerprint: str = ""
@@ -199,7 +201,7 @@ class Charging:
             return 0.0
         if self.mechanism.adaptive and any(c.payers == "eligible" for charges in self.schedule for c in charges):
             return 1.0  # what later rounds cost follows releases: nothing is proved about who can pay for them
-        return chance_of_early_end(self.ledger, self.run, self.schedule, self.budget, self.minimum)
+        return chance_of_early_end(self.ledger, self.run, self.schedule, self.budget, self.minimum, self.least)
 
     def _claims(self) -> dict[Guarantee, ClaimedEpsilon]:
         claim, times = self.mechanism.claim, self._times()

@@ -21,7 +21,9 @@ PlannedCharges = Sequence[Sequence[Charge]]
 """What each planned round costs, in the order of the rounds."""
 
 
-def chance_of_early_end(ledger: Ledger, run: str, schedule: PlannedCharges, budget: Budget, minimum: int) -> float:
+def chance_of_early_end(
+    ledger: Ledger, run: str, schedule: PlannedCharges, budget: Budget, minimum: int, least: int | None = None
+) -> float:
     """Returns a bound on that chance; 0 where coins cannot matter, 1 (no credit) where nothing better is proved.
 
     **Formal guarantees**: if every client can pay for *all* planned rounds on top of what it paid before this run, no
@@ -30,13 +32,18 @@ def chance_of_early_end(ledger: Ledger, run: str, schedule: PlannedCharges, budg
     the accountant bars has exceeded that filter's capacity, too, so inability is never underestimated. Only clients
     of this run that could be selected in its first round are counted on: who joins late, or belongs to another run of
     the federation, keeps no early round going.
-    **Edge cases**: with no more clients than `minimum` a run does not even begin without one of them, which shows that
-    it is there: 1 where its presence is to be hidden (`add_remove`). So it is where not everybody can pay for the whole
-    plan, clients differ in what they may spend or have spent, and no more than `minimum` can: then one client more can
-    keep a run going that would have ended without it, whether or not coins are involved.
+    The number is published, so it must not tell how many clients there are where that is promised to be hidden: with
+    `least`, the fewest that the declaration allows for, it is that of `least` clients, whoever else is there.
+    **Edge cases**: fewer than `least` clients are not what was declared: 1. With no more clients than `minimum` a run
+    does not even begin without one of them, which shows that it is there: 1 where its presence is to be hidden
+    (`add_remove`). So it is where not everybody can pay for the whole plan, clients differ in what they may spend or
+    have spent, and no more than `minimum` can: then one client more can keep a run going that would have ended without
+    it, whether or not coins are involved.
     """
-    hides = any(_hides_presence(charge) for charges in schedule for charge in charges)
-    if hides and _there(ledger, run) <= minimum:
+    hides, clients = any(_hides_presence(charge) for charges in schedule for charge in charges), _there(ledger, run)
+    if least is not None:
+        clients = least if clients >= least else 0
+    if hides and clients <= minimum:
         return 1.0
     plans = _by_guarantee(schedule)
     strictest = min([budget.epsilon, *budget.clients.values()])
@@ -47,14 +54,15 @@ def chance_of_early_end(ledger: Ledger, run: str, schedule: PlannedCharges, budg
     if not amplified:
         dearest = max((_cost(ledger, run, guarantee, plan, budget) for guarantee, plan in plans.items()), default=0.0)
         stricter = sum(limit * (1 + 1e-9) < dearest for limit in budget.clients.values())
-        able = _there(ledger, run) - stricter if dearest <= budget.epsilon * (1 + 1e-9) else 0
+        able = clients - stricter if dearest <= budget.epsilon * (1 + 1e-9) else 0
         return 1.0 if hides and (earlier or budget.clients) and able <= minimum else 0.0
     if earlier or not all(isinstance(charge.event, PoissonSampledDpEvent) for charge in amplified):
         return 1.0
-    rates = [max(_rate(charge) for charge in charges if charge.payers == "eligible") for charges in schedule]
-    clients = _there(ledger, run)
+    if not clients:
+        return 1.0
     total = 0.0
     for guarantee, plan in plans.items():
+        rates = _rates(schedule, guarantee)
         chosen = filter_for(strictest, budget.delta, ComposedDpEvent(tuple(plan)), guarantee.adjacency)
         costs = [chosen.cost(event, guarantee.adjacency) for event in plan]
         left = np.full(clients, chosen.capacity)
@@ -78,9 +86,8 @@ def _by_guarantee(schedule: PlannedCharges) -> dict[Guarantee, list[DpEvent]]:
     """Returns what a client pays that takes part in every round, for each promise that its own coins are charged to."""
     plans: dict[Guarantee, list[DpEvent]] = {}
     for charges in schedule:
-        for charge in charges:
-            if charge.payers == "participants" and not isinstance(charge.event, Unbounded):
-                plans.setdefault(charge.guarantee, []).append(charge.event)
+        for charge in _paid(charges):
+            plans.setdefault(charge.guarantee, []).append(charge.event)
     return plans
 
 
@@ -103,6 +110,15 @@ def _cost(ledger: Ledger, run: str, guarantee: Guarantee, plan: Sequence[DpEvent
     return price(ComposedDpEvent((*before, *plan)), budget.delta, adjacency=guarantee.adjacency)
 
 
-def _rate(charge: Charge) -> float:
-    rate: float = charge.event.sampling_probability
-    return rate
+def _rates(schedule: PlannedCharges, guarantee: Guarantee) -> list[float]:
+    """Returns each charge's chance to fall on one client: the round's, and 1 for what all release before the first."""
+    rates: list[float] = []
+    for charges in schedule:
+        coin = max(charge.event.sampling_probability for charge in charges if charge.payers == "eligible")
+        mine = [charge for charge in _paid(charges) if charge.guarantee == guarantee]
+        rates += [1.0] * (len(mine) - 1) + [coin] * bool(mine)
+    return rates
+
+
+def _paid(charges: Sequence[Charge]) -> list[Charge]:
+    return [c for c in charges if c.payers == "participants" and not isinstance(c.event, Unbounded)]

@@ -194,6 +194,10 @@ def require_delta(delta: float) -> float:
     """Raises an AccountingError unless 0 < δ < 1."""
     if not (math.isfinite(delta) and 0 < delta < 1):
         raise AccountingError(f"delta {delta} must lie strictly between 0 and 1")
+    if delta < gaussian.LEAST_DELTA:
+        raise AccountingError(
+            f"delta {delta:g} is below {gaussian.LEAST_DELTA:g}: take one that is not lost in rounding"
+        )
     return delta
 
 

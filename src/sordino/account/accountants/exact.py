@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from sordino.account.accountants import dominate
+from sordino.errors import AccountingError
 from sordino.events import DiscreteGaussian, DpEvent, Skellam
 from sordino.types import FloatArray
 
 _HUGE = 1e300
+LEAST_DELTA = 1e-100
+"""Smaller ones are nobody's, and lost in rounding."""
 
 
 def separation(history: Mapping[DpEvent, int]) -> float | None:
@@ -57,8 +61,15 @@ def epsilon_of(mu: float, delta: float) -> float:
     return float(brentq(lambda epsilon: delta_of(mu, epsilon) - delta, 0.0, upper, xtol=1e-13, rtol=1e-14, maxiter=500))
 
 
+@lru_cache(maxsize=64)  # every filter asks for the same budget again and again
 def separation_for(epsilon: float, delta: float) -> float:
-    """Returns the largest μ whose curve passes below (ε, δ): the budget of the Gaussian filter."""
+    """Returns the largest μ whose curve passes below (ε, δ): the budget of the Gaussian filter.
+
+    Raises:
+        AccountingError: δ is so small that its curve is lost in rounding.
+    """
+    if delta < LEAST_DELTA:
+        raise AccountingError(f"delta {delta:g} is below {LEAST_DELTA:g}: take one that floating point tells from 0")
     upper = 1.0
     while delta_of(upper, epsilon) <= delta:
         upper *= 2

@@ -118,14 +118,14 @@ class Certificate:
     def from_json(cls, text: str) -> Certificate:
         """Inverts `to_json`."""
         try:
-            fields = json.loads(text)
+            fields = dict(json.loads(text))
             if (found := fields.pop("format")) > FORMAT:
                 raise LedgerError(
                     f"the certificate has format {found}, and this version reads up to {FORMAT}: upgrade sordino"
                 )
             entries = tuple(_assurance(entry) for entry in fields.pop("entries"))
             return cls(**fields | {"entries": entries, "runs": tuple(fields["runs"])})
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise LedgerError(f"the certificate cannot be read ({error}): make it anew from its ledger") from error
 
 

@@ -228,7 +228,7 @@ def _parse(line: bytes, path: Path) -> PublishedHead:
         head = PublishedHead(**told)
         if (type(head.seq), *map(type, (head.head, head.time, head.previous, head.signature))) != _TYPES:
             raise TypeError("wrong types")
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise LedgerTampered(f"head log {path}: a line cannot be read ({error}): restore it from a copy") from error
     return head
 

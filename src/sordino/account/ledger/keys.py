@@ -55,7 +55,7 @@ class LedgerKey:
             key = cls(bytes.fromhex(told["sign"]), bytes.fromhex(told["digest"]))
             if (len(key.seed), len(key.secret)) != (32, 32):
                 raise ValueError("wrong length")
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise LedgerError(
                 f"ledger key {path} cannot be read ({type(error).__name__}): restore it, without it nobody can write "
                 "to its ledger"

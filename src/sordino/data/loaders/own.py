@@ -16,7 +16,7 @@ from torch import Tensor
 from sordino.data.finite import require_finite
 from sordino.data.loaders.mnist import pixels
 from sordino.data.loaders.table import TableRow, hold_out, rows, unsplit
-from sordino.data.records import Records, count_classes, labels
+from sordino.data.records import Records, count_classes, labels, require_owners
 from sordino.errors import DataError
 
 
@@ -59,6 +59,8 @@ def own_csv(
         x.append([_number(row, i, name) for i, name in used])
         y.append(_target(row, columns[label], label, class_names))
         owners.append(row.fields[columns[client]] if client else "")
+        if client and not owners[-1]:
+            raise row.error(client, "is empty; say whose record it is, or leave the line out")
     if not x or not used:
         raise DataError(f"{path} has {len(x)} records and {len(used)} feature columns; it needs both.")
     known = _classes(y, len(class_names) or classes, path)
@@ -81,6 +83,8 @@ def own_npz(folder: Path, file: str | os.PathLike[str], classes: int | None = No
     x, y, owners = _inputs(arrays["x"]), labels(arrays["y"]), arrays.get("client")
     if len(x) != len(y) or (owners is not None and len(owners) != len(y)):
         raise DataError(f"{path}: x, y and client must have as many rows as each other.")
+    if owners is not None:
+        require_owners(f"{path}, client", owners)
     require_finite(f"{path}, x", x)
     require_finite(f"{path}, y", y)
     if "test_x" in arrays:

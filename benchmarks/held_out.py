@@ -1,0 +1,112 @@
+"""Compares rounds, paths and clip norms of a recipe on training records that are held out: no test record is looked at.
+
+python -m benchmarks.held_out cifar10-eps-3 50,26000,0.1 100,26000,0.1 100,40000,0.1   # rounds,path,clip_norm each
+python -m benchmarks.held_out cifar10-eps-3 --epsilon 12 100,60000,0.1                 # what noise costs
+
+A tenth of the training records is held out, the rest is trained on with the noise that all of them would get. Noise is
+of floats, and of one draw: this ranks settings of linear models on features, and is certified for nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+import torch
+from scipy.optimize import brentq
+from scipy.stats import norm
+from torch import Tensor
+from torch.nn import functional
+
+from sordino.data import load
+from sordino.data.features import FeatureSettings, cache_folder
+from sordino.opening.channel_moment import packed, unpacked, whitening
+from sordino.recipe import Recipe
+
+RECIPES = Path(__file__).resolve().parent.parent / "recipes" / "best"
+BLOCK = 1000
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Returns the μ of Gaussian differential privacy whose curve passes through (ε, δ)."""
+
+    def excess(mu: float) -> float:
+        return float(norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2) - delta)
+
+    return float(brentq(excess, 1e-3, 20))
+
+
+def unit(rows: Tensor) -> Tensor:
+    flat = rows.flatten(1)
+    return (flat / flat.norm(dim=1, keepdim=True).clamp_min(1e-9)).view_as(rows)
+
+
+def opened(x: Tensor, kept: Tensor, recipe: Recipe, mu: float, draws: torch.Generator) -> Tensor:
+    """Changes rows as the recipe's opening does, with its noise: the mean taken away, channels turned, norm 1."""
+    told, count, channels = recipe.opening, len(x), x.shape[1]
+    if told.feature_mean:
+        mean = torch.zeros(x.shape[1:], dtype=torch.float64)
+        for rows in kept.split(BLOCK):
+            mean += x[rows].double().sum(0)
+        noise = torch.randn(mean.shape, generator=draws, dtype=torch.float64) / (told.feature_mean * mu * count)
+        mean = mean / len(kept) + noise
+        for rows in x.split(BLOCK):
+            rows.copy_(unit(rows - mean.float()))
+    if told.channel_moment:
+        moment = torch.zeros(channels, channels, dtype=torch.float64)
+        for rows in kept.split(BLOCK):
+            places = x[rows].flatten(2).transpose(0, 1).reshape(channels, -1)
+            moment += (places @ places.T).double()
+        vector = packed(moment / len(kept))
+        vector += torch.randn(len(vector), generator=draws, dtype=torch.float64) / (told.channel_moment * mu * count)
+        turn = whitening(unpacked(vector, channels), told.ridge).float()
+        for rows in x.split(BLOCK):
+            rows.copy_(unit(torch.einsum("cd,bdp->bcp", turn, rows.flatten(2))).view_as(rows))
+    return x.flatten(1)
+
+
+def score(
+    x: Tensor, y: Tensor, kept: Tensor, held: Tensor, mu: float, setting: tuple[int, float, float], seed: int
+) -> float:
+    """Returns the share of held-out records that a linear model gets right, in percent."""
+    rounds, path, clip_norm = setting
+    classes, draws = int(y.max()) + 1, torch.Generator().manual_seed(seed)
+    weights, step = torch.zeros(x.shape[1], classes), path / (clip_norm * rounds)
+    for _ in range(rounds):
+        total = torch.zeros_like(weights)
+        for rows in kept.split(4 * BLOCK):
+            errors = (x[rows] @ weights).softmax(1) - functional.one_hot(y[rows], classes)
+            errors *= (clip_norm / errors.norm(dim=1, keepdim=True)).clamp_max(1)  # rows have norm 1
+            total += x[rows].T @ errors
+        noise = torch.randn(weights.shape, generator=draws) * clip_norm * math.sqrt(rounds) / mu
+        weights -= step * (total / len(kept) + noise / len(x))
+    return float((x[held] @ weights).argmax(1).eq(y[held]).float().mean()) * 100
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", help="its name in recipes/best")
+    parser.add_argument("settings", nargs="+", help="rounds,path,clip_norm")
+    parser.add_argument("--epsilon", type=float, help="in place of the recipe's")
+    parser.add_argument("--records", type=int, help="the first so many training records alone")
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    recipe = Recipe.load(RECIPES / f"{asked.recipe}.toml")
+    data, records = recipe.data, load(recipe.data.name, recipe.data.folder)
+    features = FeatureSettings(data.features, colours=data.feature_colours, mirror=data.feature_mirror)
+    x, y = features(records.train_x[: asked.records], cache_folder(None)).clone(), records.train_y[: asked.records]
+    draws = torch.Generator().manual_seed(asked.seed)
+    order = torch.randperm(len(x), generator=draws)
+    kept, held = order[len(x) // 10 :], order[: len(x) // 10]
+    mu = gaussian_mu(asked.epsilon or recipe.budget.epsilon, recipe.budget.delta)
+    rows = opened(x, kept, recipe, mu, draws)
+    left = mu * math.sqrt(1 - recipe.opening.feature_mean**2 - recipe.opening.channel_moment**2)
+    for text in asked.settings:
+        rounds, path, clip_norm = text.split(",")
+        found = score(rows, y, kept, held, left, (int(rounds), float(path), float(clip_norm)), asked.seed)
+        print(f"{text}: {found:.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
