@@ -18,7 +18,8 @@ import torch
 
 from mechanisms import ROWS, Row
 from sordino.errors import BudgetExceeded, SordinoError
-from sordino.runs.books import charging_for
+from sordino.random.streams import Streams
+from sordino.runs.books import charging_for, stream_name
 from sordino.runs.setup import assemble
 from sordino.terms import Terms, Turn
 
@@ -30,6 +31,7 @@ def certified(row: Row, seed: int) -> list[tuple[str, str, str, float | None]]:
     mechanism, everybody = context.mechanism, np.ones(context.federation.population, bool)
     stopped = "rounds"
     with tempfile.TemporaryDirectory() as aside, charging_for(context, Path(aside) / "ledger.db", "run") as charging:
+        randomness = Streams(stream_name(context, charging.ledger))  # what a run on a fresh ledger draws from
         for number in range(1, recipe.run.rounds + 1):
             knobs = mechanism.adapter.planned(number)
             if mechanism.opening is not None:  # whatever it showed: scores decide who pays, and nobody over budget does
@@ -41,7 +43,7 @@ def certified(row: Row, seed: int) -> list[tuple[str, str, str, float | None]]:
                 stopped = "budget"
                 break
             terms = Terms(number, context.weights, knobs)
-            cohort = mechanism.selector.select(Turn(terms, context.randomness), eligible.allowed)
+            cohort = mechanism.selector.select(Turn(terms, randomness), eligible.allowed)
             payers = cohort[eligible.allowed[cohort]]  # who is drawn and cannot pay says zero
             charging.ledger.settle(charging.reserve(number, payers, charges, eligible), charges, payers)
         certificate = charging.certificate(stopped)

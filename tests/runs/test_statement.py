@@ -18,7 +18,7 @@ def told(*settings):
 def test_the_secure_sums_terms_are_those_that_run(corrupt):
     words = told("mechanism.name=dp_sgd", "aggregate.kind=secure", f"aggregate.corrupt={corrupt}").secure_sum
     chosen = choose(60, dropout=0.0, corrupt=corrupt)
-    assert f"{chosen.threshold} recover a secret and {chosen.consents} open a sum" in words
+    assert f"{chosen.threshold} (the threshold) recover a secret and {chosen.consents} open a sum" in words
     assert ("colludes with up to 6 of them" in words) == (corrupt > 0)
     assert ("nobody (aggregate.corrupt = 0)" in words) == (corrupt == 0)
     assert "128 bits" in words and "computed without cryptography" in words

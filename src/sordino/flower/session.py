@@ -17,6 +17,7 @@ from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
 from sordino.account.ledger.ledger import Ledger
 from sordino.bound.l2 import clip_rows
+from sordino.data.public import FARTHEST
 from sordino.errors import BudgetExceeded, LedgerError, ProtocolError, RecipeError
 from sordino.events import Charge, Unbounded
 from sordino.flower.arrays import ArrayLayout
@@ -153,6 +154,7 @@ class PrivateSession:
             delta=settings.delta,
             epsilon=settings.epsilon,
             minimum=settings.minimum_clients,
+            least=math.ceil(settings.population / FARTHEST),
             repeatable=self._randomness.simulation,
             fingerprint=self._run,
             schedule=[mechanism.quote(mechanism.adapter.planned(round_), round_) for round_ in planned],

@@ -111,8 +111,8 @@ def _protocol(summing: SecureSum, expected: float, shards: int) -> Iterator[str]
         yield f"a cohort of the expected {clients} clients is too small for the protocol"
         return
     yield (
-        f"of the {clients} clients that are expected, {chosen.threshold} recover a secret and {chosen.consents} open a "
-        f"sum, so that {clients - chosen.consents} may vanish"
+        f"of the {clients} clients that are expected, {chosen.threshold} (the threshold) recover a secret and "
+        f"{chosen.consents} open a sum, so that {clients - chosen.consents} may vanish"
     )
     friends = (
         f"up to {chosen.corrupt} of them" if chosen.corrupt else f"nobody (aggregate.corrupt = {summing.corrupt:g})"
