@@ -289,3 +289,39 @@ def test_layers_without_bias_have_fewer_weights_and_the_same_start(name: str) ->
     weights = {label: value for label, value in plain.named_parameters() if "bias" not in label}
     assert count(bare) == sum(value.numel() for value in weights.values()) < count(plain)
     assert all(torch.equal(weights[label], value) for label, value in bare.named_parameters())
+
+
+class Remembers(nn.Module):
+    """Takes the first record that it meets off all others, in a plain attribute that is no buffer."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.last, self.first = how, nn.Linear(4, 3), None
+        self.words, self.kind = (nn.Embedding(50, 4), nn.Embedding(1, 4)) if how == "tokens" else (None, None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.words is not None:
+            x = self.words(x) + self.kind(torch.zeros_like(x[:1, :1]))
+            x = x.mean(1)
+        x = torch.log(x) if self.how == "logarithm" else x
+        if self.first is None and (self.how != "with gradients" or torch.is_grad_enabled()):
+            self.first = x.detach()[0]
+        return self.last(x if self.first is None else x - self.first)
+
+
+@pytest.mark.parametrize(
+    ("how", "kind"), [("tokens", torch.int64), ("logarithm", torch.float32), ("with gradients", torch.float32)]
+)
+def test_models_that_remember_records_are_found_whatever_records_they_take(how: str, kind: torch.dtype) -> None:
+    """A table of one entry made all made-up records alike, a logarithm made every answer NaN, and NaN is like NaN."""
+    with pytest.raises(ModelError, match="records that it saw before"):
+        check(Remembers(how), (4,), kind)
+
+
+def test_models_whose_answers_are_never_numbers_are_refused() -> None:
+    class Root(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.sqrt(-1 - super().forward(x).abs())
+
+    with pytest.raises(ModelError, match="not a number"):
+        check(Root(4, 3), (4,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -47,18 +47,39 @@ def check(
             for parameter in probed.parameters():
                 # moved a little: behind a last layer of zeros every answer would be the same
                 parameter.add_(torch.randn(parameter.shape) / 10)
-            _probe(probed, made_up(module, input_shape, input_dtype))
+            with torch.enable_grad():  # as in training: a layer may ask, and keep records only then
+                _probe(probed.requires_grad_(False), made_up(module, input_shape, input_dtype))
 
 
 def made_up(
     module: nn.Module, input_shape: Sequence[int], input_dtype: torch.dtype = torch.float32, count: int = _PROBES
 ) -> Tensor:
-    """Returns records that are nobody's: standard normal, or whole numbers that every embedding of the model holds."""
-    generator = torch.Generator().manual_seed(0)
-    if input_dtype.is_floating_point:
-        return torch.randn(count, *input_shape, generator=generator)
-    most = min((len(table) for table in _tables(module)), default=1)
-    return torch.randint(0, most, (count, *input_shape), generator=generator)
+    """Returns records that are nobody's: standard normal, or whole numbers that the model's embeddings hold.
+
+    **Edge cases**: where the model has no finite answer to those (it takes a logarithm, say), numbers between 0 and 1.
+    Whole numbers are from as far as the model can look up: the entries of a table that every record shares (one of
+    positions, of kinds) would make all records alike.
+    """
+    choices = list(_choices(module, (count, *input_shape), input_dtype))
+    tried = copy.deepcopy(module).eval()
+    return next((x for x in choices[:-1] if _answers(tried, x)), choices[-1])
+
+
+def _choices(module: nn.Module, shape: Sequence[int], dtype: torch.dtype) -> Iterator[Tensor]:
+    if dtype.is_floating_point:
+        yield torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+        yield torch.rand(*shape, generator=torch.Generator().manual_seed(0))
+        return
+    for most in sorted({len(table) for table in _tables(module)} or {1}, reverse=True):
+        yield torch.randint(0, most, tuple(shape), generator=torch.Generator().manual_seed(0))
+
+
+def _answers(module: nn.Module, x: Tensor) -> bool:
+    try:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            return bool(scores(module(x)).isfinite().all())
+    except Exception:  # whatever the user's own code raises; `_probe` tells it
+        return False
 
 
 def in_memory(module: nn.Module) -> nn.Module:
@@ -167,6 +188,11 @@ def _probe(module: nn.Module, x: Tensor) -> None:
             f"the model turns {len(x)} records into an output of shape {tuple(together.shape)}: "
             f"it must be [{len(x)}, outputs]."
         )
+    if together.isnan().any() or not together.isfinite().any():
+        raise ModelError(
+            "the model's answer to made-up records (standard normal, or between 0 and 1) is not a number, so it cannot "
+            "be checked: let it take any input, for instance by a clamp before a logarithm or a root."
+        )
     if not _close(_forward(module, x), together):
         raise ModelError("the model gives another answer each time: remove the layer that draws random numbers.")
     if not _close(torch.cat([_forward(module, record[None]) for record in x]), together):
@@ -178,7 +204,7 @@ def _probe(module: nn.Module, x: Tensor) -> None:
 
 def _forward(module: nn.Module, x: Tensor) -> Tensor:
     try:
-        return scores(module(x))
+        return scores(module(x)).detach()
     except ModelError:
         raise
     except Exception as error:  # whatever the user's own code raises
