@@ -73,3 +73,16 @@ def test_gradients_of_adapters_are_those_of_one_example_after_the_other(make):
 def test_what_cannot_be_adapted_is_said(options, says):
     with pytest.raises(ModelError, match=says):
         sordino.lora(network(), **options)
+
+
+@pytest.mark.parametrize("rank", [0, True, 2.5, "2", float("nan"), 7, 10**9])
+def test_ranks_that_no_layer_has_are_refused_in_one_sentence(rank):
+    """The last one asked for 48 GB, the others raised what PyTorch raises."""
+    with pytest.raises(ModelError, match="rank is"):
+        sordino.lora(network(), rank=rank)
+
+
+@pytest.mark.parametrize("scale", [0, float("nan"), float("inf"), "1"])
+def test_scales_that_are_no_numbers_are_refused_in_one_sentence(scale):
+    with pytest.raises(ModelError, match="scale is"):
+        sordino.lora(network(), rank=1, scale=scale)

@@ -80,10 +80,13 @@ def lora(
     Yu et al. (2022), "Differentially Private Fine-tuning of Language Models".
 
     Raises:
-        ModelError: the rank is below 1, or no layer is left to be adapted, or a name is unknown.
+        ModelError: the rank is below 1 or above that of every chosen layer, the scale is 0 or no number, no layer is
+            left to be adapted, or a name is unknown.
     """
-    if rank < 1:
-        raise ModelError(f"rank is {rank}: give a whole number of at least 1.")
+    if type(rank) is not int or rank < 1:
+        raise ModelError(f"rank is {rank!r}: give a whole number of at least 1.")
+    if not isinstance(scale, int | float) or not math.isfinite(scale) or not scale:
+        raise ModelError(f"scale is {scale!r}: give a number other than 0.")
     adapted = copy.deepcopy(model).requires_grad_(False)
     found = {name: layer for name, layer in adapted.named_modules() if name and type(layer) is nn.Linear}
     _require(set(trained) <= {name for name, _ in adapted.named_modules()}, "trained", trained, found)
@@ -93,6 +96,9 @@ def lora(
     chosen = {name: layer for name, layer in found.items() if wanted(name) and name not in trained}
     if not chosen:
         raise ModelError("the model has no nn.Linear layer to adapt: name others in layers, or train it as it is.")
+    most = max(min(layer.in_features, layer.out_features) for layer in chosen.values())
+    if rank > most:
+        raise ModelError(f"rank is {rank}, but no chosen layer has one above {most}: give at most that.")
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
         for name, layer in chosen.items():
