@@ -23,6 +23,8 @@ from sordino.errors import LedgerError, LedgerTampered
 _LONGEST = 4096
 """Bytes at the end of the file in which its last line is looked for; a line has about 350."""
 _PURPOSE = b"sordino ledger head\n"
+_BEGIN = b'{"head":"'
+"""What every line begins with (`canonical` sorts fields by name)."""
 _TYPES = (int, str, str, str, str)
 
 Link = Callable[[int], bytes | None]
@@ -98,6 +100,8 @@ class HeadLog:
 
     def last(self) -> PublishedHead | None:
         """Returns the head that was published last, None when there is no file or nothing in it."""
+        if self.path.exists() and not self.path.is_file():  # a pipe would never answer
+            raise LedgerError(f"head log {self.path} is no ordinary file: name another one")
         try:
             with self.path.open("rb") as file:
                 return _last(file.fileno(), os.fstat(file.fileno()).st_size, self.path)
@@ -126,10 +130,18 @@ class HeadLog:
 
     def close(self) -> None:
         """Makes what was published durable, and closes the file."""
-        if self._file is not None:
-            os.fsync(self._file)
-            os.close(self._file)
-            self._file = None
+        file, self._file = self._file, None
+        if file is None:
+            return
+        try:
+            os.fsync(file)
+        except OSError as error:
+            raise LedgerError(
+                f"head log {self.path} cannot be synced ({error.strerror}): what was charged is in the ledger, check "
+                "the disk and open it again"
+            ) from error
+        finally:
+            os.close(file)
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -157,9 +169,26 @@ class HeadLog:
         size = os.fstat(file).st_size
         if size != self._known[0] and size and os.pread(file, 1, size - 1) != b"\n":
             tail = os.pread(file, _LONGEST, max(0, size - _LONGEST))
+            _require_unfinished(tail[tail.rfind(b"\n") + 1 :], self.path)
             size -= len(tail) - (tail.rfind(b"\n") + 1)
             os.ftruncate(file, size)
         return size
+
+
+def require_apart(witness: Path | None, own: Sequence[Path]) -> None:
+    """Refuses a witness that is one of the ledger's own files, by whatever name: it would vouch for itself.
+
+    Raises:
+        LedgerError: it is.
+    """
+    for file in own if witness else ():
+        assert witness is not None
+        if os.path.realpath(witness) == os.path.realpath(file) or (
+            witness.exists() and file.exists() and witness.samefile(file)
+        ):
+            raise LedgerError(
+                f"witness {witness} is the ledger's own file {file}: name another one, best out of its writers' reach"
+            )
 
 
 def check_last(last: PublishedHead | None, path: Path, public: str, link: Link) -> None:
@@ -218,8 +247,15 @@ def _last(file: int, size: int, path: Path) -> PublishedHead | None:
     if end < 0:
         if size > _LONGEST:
             raise LedgerTampered(f"head log {path}: the last line cannot be read: restore it from a copy")
+        _require_unfinished(tail, path)
         return None
     return _parse(tail[tail.rfind(b"\n", 0, end) + 1 : end], path)
+
+
+def _require_unfinished(tail: bytes, path: Path) -> None:
+    """Refuses to cut off what is no beginning of a line: the file is something else, and somebody's."""
+    if tail.strip(b"\0")[: len(_BEGIN)] != _BEGIN[: len(tail.strip(b"\0"))]:
+        raise LedgerError(f"{path} holds something else than heads of a ledger: name a file of their own")
 
 
 def _parse(line: bytes, path: Path) -> PublishedHead:

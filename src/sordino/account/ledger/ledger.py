@@ -8,7 +8,7 @@ belongs to a federation, not to a run: a second run over the same clients starts
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,7 @@ import numpy as np
 from sordino.account.ledger.clients import NAMES, Clients, join_row
 from sordino.account.ledger.entry import LedgerEntry, normal, reserve_row, settle_row
 from sordino.account.ledger.hash_chain import HashChain, LedgerRow
-from sordino.account.ledger.heads import HeadLog, check_last
+from sordino.account.ledger.heads import HeadLog, check_last, require_apart
 from sordino.account.ledger.holders import Holders, hold_row
 from sordino.account.ledger.identity import LedgerIdentity, begin, refuse_remains
 from sordino.account.ledger.reading import LedgerReader
@@ -27,6 +27,9 @@ from sordino.account.ledger.settlement import refuse_dearer
 from sordino.errors import LedgerError, LedgerMoved, LedgerTampered
 from sordino.events import Charge
 from sordino.types import IntArray
+
+_BESIDE = ("-wal", "-shm", "-journal", ".key", ".key.new")
+"""Endings of the files that belong to a ledger and hold no heads."""
 
 
 class Ledger(LedgerReader):
@@ -83,6 +86,7 @@ class Ledger(LedgerReader):
         path = Path(path)
         if create and (federation is None or clients is None):
             raise LedgerError("a new ledger needs a federation and at least 1 client")
+        require_apart(witness, [path, *(path.with_name(path.name + end) for end in _BESIDE)])
         if create:
             refuse_remains(path, heads)
         chain = HashChain.open(path, create=create, write=write)
@@ -117,6 +121,7 @@ class Ledger(LedgerReader):
         """Reads everything, and holds it against what was published."""
         identity = LedgerIdentity.of(chain)
         identity.require(federation, chain.path)
+        require_apart(witness, [identity.log(chain.path).path])
         logs = [identity.log(chain.path, None if write else heads), *([HeadLog(witness)] if witness else [])]
         # Published first, rows second: what others add in between must not look like something lost.
         published = [log.last() for log in logs]
@@ -289,10 +294,10 @@ class Ledger(LedgerReader):
         try:
             self.flush()
         finally:
-            with self._publishing:
-                self._chain.close()
+            with self._publishing, ExitStack() as closing:
                 for log in self._logs:
-                    log.close()
+                    closing.callback(log.close)
+                self._chain.close()
 
     def __enter__(self) -> Self:
         return self
