@@ -3,6 +3,7 @@
 import os
 import resource
 import tempfile
+from errno import ENOSPC
 from pathlib import Path
 
 import numpy as np
@@ -122,3 +123,32 @@ def _open_impatiently(path):
         Ledger.open(path)
     finally:
         sqlite.PATIENCE = patience
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace", "write", "open"])
+def test_wherever_the_disk_refuses_a_new_ledger_it_is_one_sentence_and_nothing_half_made(tmp_path, monkeypatch, call):
+    """Every call that makes a ledger is refused once; syncing its name ended in a traceback, half a key was left."""
+    real, number = getattr(os, call), 0
+    while True:
+        number, left, folder = number + 1, number + 1, tmp_path / str(number)
+        folder.mkdir()
+
+        def refused(*arguments, **more):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise OSError(ENOSPC, os.strerror(ENOSPC))
+            return real(*arguments, **more)
+
+        monkeypatch.setattr(os, call, refused)
+        try:
+            Ledger.open(folder / "ledger.db", "f", 3, create=True).close()
+        except LedgerError as error:
+            assert "No space left" in str(error)
+        monkeypatch.undo()
+        assert not list(folder.glob("*.new"))
+        with Ledger.open(folder / "ledger.db", "f", 3, create=True) as ledger:
+            ledger.verify()
+        if left > 0:
+            break
+    assert number > 1

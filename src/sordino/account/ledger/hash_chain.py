@@ -279,16 +279,23 @@ class HashChain:
 
         They are in the write-ahead log, or SQLite has folded it into the file, which it syncs first.
         """
-        try:
-            sync(self.path.with_name(f"{self.path.name}-wal"))
-        except FileNotFoundError:
-            sync(self.path)
-        except OSError as error:
-            raise LedgerError(f"ledger {self.path} cannot be written ({error.strerror}): check the disk") from error
+        with self._writing():
+            try:
+                sync(self.path.with_name(f"{self.path.name}-wal"))
+            except FileNotFoundError:
+                sync(self.path)
 
     def synced(self) -> None:
         """Makes the file's name durable."""
-        sync_name(self.path)
+        with self._writing():
+            sync_name(self.path)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise LedgerError(f"ledger {self.path} cannot be written ({error.strerror}): check the disk") from error
 
     def close(self) -> None:
         """Closes the connection; the last one to close folds the write-ahead log into the file."""

@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -77,6 +78,8 @@ class LedgerKey:
             draft.replace(path)
             sync_name(path)
         except OSError as error:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)  # half a secret is one, too
             raise LedgerError(
                 f"ledger key {path} cannot be written ({error.strerror}): nothing was released, check the disk"
             ) from error
