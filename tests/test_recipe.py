@@ -165,3 +165,11 @@ def test_the_defaults_are_the_same_on_every_way_in():
     assert Recipe.load(None, ["mechanism.name=dp_sgd"]) == own  # and not the demo's clip norm and step
     # whoever names a mechanism gets that one's own
     assert Recipe.from_dict({"mechanism": {"name": "dp_fedavg"}}).server.learning_rate is None
+
+
+@pytest.mark.parametrize("field", ["ledger.path", "ledger.witness", "data.folder", "data.file"])
+def test_paths_that_no_file_can_have_are_refused_by_their_field(field):
+    """They were taken, and ended in a traceback wherever the file was first asked for."""
+    section, name = field.split(".")
+    with pytest.raises(RecipeError, match=rf"{field}.*NUL"):
+        Recipe.from_dict({section: {name: "a\0b"}})

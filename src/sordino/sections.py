@@ -33,6 +33,13 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    @field_validator("*")
+    @classmethod
+    def _nameable(cls, value: Any) -> Any:
+        if isinstance(value, Path) and "\0" in str(value):
+            raise ValueError("no file can have the character NUL in its name")
+        return value
+
 
 class DataSection(Section):
     """Which records there are."""
