@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import stat
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,3 +113,25 @@ def test_what_is_counted_begins_with_one(rounds: int, ends: list[float]) -> None
     axis = interactive.figure(Chart("l", "Loss", "", Axis("round"), Axis("loss"), (line,)))["layout"]["xaxis"]
     assert axis["range"] == pytest.approx(ends)
     assert axis.get("dtick") == (1 if rounds <= 10 else None)
+
+
+def test_names_are_no_formulas(tmp_path: Path) -> None:
+    """Clients and labels are called as their owners like: what stands between two $ was read as a formula."""
+    names = ["$\\frac$", "5$ to 9$", "plain"]
+    heat = Heat(names, names, [[0, 1, 2]] * 3, "$x$ records")
+    bars = Series(names[0], names, [1, 2, 3], "bars")
+    for key, chart in (("heat", heat), ("bars", bars)):
+        told = Chart(key, names[0], "", Axis(names[1], categories=True), Axis(names[0]), (chart,))
+        picture = static.save(told, tmp_path, ["svg"])[0].read_text()
+        assert all(f">{name}<" in picture for name in names), key
+
+
+def test_pictures_are_nobody_elses_to_change(tmp_path: Path) -> None:
+    """Where others may write by default (umask 0), pictures of a public folder were anybody's to replace."""
+    before = os.umask(0)
+    try:
+        chart = Chart("line", "Line", "", Axis("round"), Axis("loss"), (Series("loss", [1, 2], [1, 2]),))
+        path = static.save(chart, tmp_path / "plots", ["svg"])[0]
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(made.stat().st_mode) for made in (path, path.parent)] == [0o644, 0o755]

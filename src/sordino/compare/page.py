@@ -12,6 +12,7 @@ from sordino.charts import Chart
 from sordino.compare.charts import charts, colors_of
 from sordino.compare.contest import Class
 from sordino.compare.standing import FEWEST, SIGNIFICANT, Result, Standing
+from sordino.files import PUBLIC, replace_file
 from sordino.recipe import Recipe
 from sordino.report import static
 from sordino.report.document import Cell, document, plots, table, value
@@ -39,7 +40,7 @@ def write(
         title, _equal(common), f"{_lead(panels, claimed)}{body}{_without(top)}{_failed(failed)}", everything
     )
     pictures = [path for chart in everything for path in static.save(chart, images)] if images is not None else []
-    out.write_text(page, encoding="utf-8")
+    replace_file(out, page.encode(), PUBLIC)
     return [out, *pictures]
 
 

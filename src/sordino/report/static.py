@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
 from functools import singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sordino.charts import Axis, Boxes, Chart, Heat, Rule, Series
+from sordino.files import PUBLIC, make_folder, replace_file
 from sordino.report.palette import GRID, HEAT, INK, LIGHT, MUTED, WARN
 
 if TYPE_CHECKING:
@@ -38,12 +41,13 @@ _INSIDE = 3
 
 
 def save(chart: Chart, folder: Path, formats: Sequence[str] = ("svg", "png")) -> list[Path]:
-    """Writes the chart as `folder/<key>.<format>` and returns the paths."""
+    """Writes the chart as `folder/<key>.<format>`, each whole or not at all, and returns the paths."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    folder.mkdir(parents=True, exist_ok=True)
+    chart = _literal(chart)
+    make_folder(folder, PUBLIC)
     with mpl.rc_context(_STYLE):
         crowded = _crowded(chart)
         figure = Figure(figsize=(9.6 if chart.wide else 8.0 if crowded else 6.4, 3.8), layout="constrained")
@@ -53,8 +57,21 @@ def save(chart: Chart, folder: Path, formats: Sequence[str] = ("svg", "png")) ->
         paths = [folder / f"{chart.key}.{kind}" for kind in formats]
         for path in paths:
             stamp = {"Date": None} if path.suffix == ".svg" else None
-            figure.savefig(path, dpi=160, facecolor="white", metadata=stamp)
+            picture = io.BytesIO()
+            figure.savefig(picture, format=path.suffix[1:], dpi=160, facecolor="white", metadata=stamp)
+            replace_file(path, picture.getvalue(), PUBLIC, durable=False)
     return paths
+
+
+def _literal(part: Any) -> Any:
+    """Returns a chart, or a part of one, whose text is shown as it is: Matplotlib reads formulas between two $."""
+    if isinstance(part, str):
+        return part.replace("$", r"\$")
+    if isinstance(part, list | tuple):
+        return type(part)(map(_literal, part))
+    if is_dataclass(part) and not isinstance(part, type):
+        return replace(part, **{field.name: _literal(getattr(part, field.name)) for field in fields(part)})
+    return part
 
 
 def _crowded(chart: Chart) -> bool:
