@@ -12,7 +12,7 @@ import pytest
 import sordino
 from sordino.account.ledger.ledger import Ledger
 from sordino.data.holdings import holdings
-from sordino.errors import BudgetExceeded, LedgerError, LedgerTampered, SordinoWarning
+from sordino.errors import BudgetExceeded, LedgerError, LedgerTampered, RecipeError, SordinoWarning
 from sordino.files import for_owner_only
 from sordino.report import page, plots
 from sordino.report.reading import read
@@ -266,3 +266,22 @@ def test_holdings_follow_the_records_and_not_their_order():
     swapped[[0, 3]] = swapped[[3, 0]]
     other = holdings(sordino.Federation.of(x, y, swapped, test=None))
     assert [a == b for a, b in zip(holdings(made), other, strict=True)] == [False, False, True]
+
+
+@pytest.mark.parametrize("how", ["open", "link"])
+def test_a_private_folder_that_was_there_is_its_owners_alone(tmp_path, how):
+    """Whoever made it beforehand could have swapped files in it, or sent them elsewhere."""
+    folder, elsewhere = RunFolder(tmp_path / "run"), tmp_path / "elsewhere"
+    folder.path.mkdir()
+    if how == "link":
+        elsewhere.mkdir(0o700)
+        folder.private.symlink_to(elsewhere)
+    else:
+        folder.private.mkdir()
+        folder.private.chmod(0o755)
+    with pytest.raises(RecipeError, match="private/ already"):
+        folder.prepare()
+    assert not list(folder.private.iterdir())
+    if how == "open":
+        folder.private.chmod(0o700)
+        folder.prepare()

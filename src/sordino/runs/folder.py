@@ -125,6 +125,11 @@ class RunFolder:
             make_folder(self.private, PRIVATE)
         except OSError as error:
             raise RecipeError(f"--out {self.path} cannot be made ({error.strerror}): name another folder") from None
+        if self.private.is_symlink() or self.private.stat().st_mode & 0o077:
+            raise RecipeError(
+                f"--out {self.path} has a folder private/ already, which is a link or open to others: run `chmod 700` "
+                "on it, or name another folder"
+            )
 
     def create(self, recipe: Recipe, facts: Mapping[str, Any]) -> None:
         """Writes down what a new run was asked to do; from then on the folder holds a run."""
