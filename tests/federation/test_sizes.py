@@ -36,14 +36,15 @@ def edited(asked: Operator, old: str, new: str) -> Operator:
 HUGE: dict[str, tuple[Callable[[Operator], Operator], str]] = {
     "members": (lambda o: replace(o, plan=replace(o.plan, population=10**12)), "size.members"),
     "declared members": (lambda o: edited(o, "population = 6", f"population = {10**15}"), "size.members"),
-    "rounds": (lambda o: edited(o, "rounds = 3", f"rounds = {10**9}"), "size.rounds"),
-    "steps": (lambda o: edited(o, "steps = 1", f"steps = {10**12}"), "size.steps"),
+    "rounds": (lambda o: edited(o, "rounds = 3", f"rounds = {10**6}"), "size.rounds"),
+    "steps": (lambda o: edited(o, "steps = 1", f"steps = {10**6}"), "size.steps"),
     "records": (lambda o: edited(o, "shape = [", f"shape = [\n{10**9},"), "size.values"),
     "layers": (
         lambda o: edited(edited(o, 'name = "linear"', 'name = "mlp"'), "hidden = [", f"hidden = [\n{10**9},"),
         "size.parameters",
     ),
-    "outputs": (lambda o: edited(o, "classes = 10", f"classes = {10**18}"), "size.parameters"),
+    "outputs": (lambda o: edited(o, "classes = 10", f"classes = {10**7}"), "size.parameters"),
+    "rounds beyond any recipe": (lambda o: edited(o, "rounds = 3", f"rounds = {10**18}"), "run.rounds"),
     "a negative population": (lambda o: replace(o, plan=replace(o.plan, population=-1)), "smallest_cohort"),
     "a population in words": (lambda o: replace(o, plan=replace(o.plan, population="many")), "cannot be read"),  # type: ignore[arg-type]
     "a long recipe": (lambda o: replace(o, plan=replace(o.plan, recipe="#" * LARGEST)), "shorten the recipe"),

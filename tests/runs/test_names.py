@@ -36,18 +36,18 @@ def study(folder, ledger, *names, rounds=3, **sections):
 
 
 def test_a_client_keeps_its_costs_in_other_company(tmp_path):
-    """anna and bert, then bert and carl: bert paid for both studies, and the certificate says so."""
+    """anna, bert and dora, then bert, carl and emil: bert paid for both studies, and the certificate says so."""
     ledger, plain = tmp_path / "ledger.db", {"mechanism": {"name": "dp_fedavg", "noise_multiplier": 8.0}}
     one, _ = study(tmp_path / "1", ledger, "anna", "bert", "dora", **plain, budget={"epsilon": 50})
-    two, _ = study(tmp_path / "2", ledger, "bert", "carl", **plain, budget={"epsilon": 50})
+    two, _ = study(tmp_path / "2", ledger, "bert", "carl", "emil", **plain, budget={"epsilon": 50})
     with Ledger.open(ledger, write=False) as books:
-        assert books.population == 4
-        assert sorted(books.participations.tolist()) == [3, 3, 3, 6]
+        assert books.population == 5
+        assert sorted(books.participations.tolist()) == [3, 3, 3, 3, 6]
     first, both = (run.certificate.entry("client", "outsider").epsilon for run in (one, two))
     assert both == pytest.approx(sordino.epsilon({event_of(one): 6}, 1e-5), rel=0.02)
     assert both > first
     raw = ledger.read_bytes() + b"".join(path.read_bytes() for path in (tmp_path / "2" / "public").iterdir())
-    assert not any(name.encode() in raw for name in ("anna", "bert", "carl", "dora"))
+    assert not any(name.encode() in raw for name in ("anna", "bert", "carl", "dora", "emil"))
 
 
 def event_of(outcome):
