@@ -77,7 +77,7 @@ def test_what_cannot_be_adapted_is_said(options, says):
 
 @pytest.mark.parametrize("rank", [0, True, 2.5, "2", float("nan"), 7, 10**9])
 def test_ranks_that_no_layer_has_are_refused_in_one_sentence(rank):
-    """The last one asked for 48 GB, the others raised what PyTorch raises."""
+    """The last one filled the memory, others raised what PyTorch raises."""
     with pytest.raises(ModelError, match="rank is"):
         sordino.lora(network(), rank=rank)
 
