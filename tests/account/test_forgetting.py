@@ -447,9 +447,10 @@ class TestHeads:
         with pytest.raises(LedgerTampered, match="were changed"):
             list(verify(path))
 
-    @pytest.mark.parametrize("left", [b"", b'{"seq": 99, "he'])
+    @pytest.mark.parametrize("left", [0, 3, 15])
     def test_a_log_behind_by_what_a_kill_cut_is_mended(self, path, left):
-        heads_path(path).write_bytes(b"".join(self.lines(path)[:-2]) + left)
+        *kept, cut, _ = self.lines(path)
+        heads_path(path).write_bytes(b"".join(kept) + cut[:left])
         assert len(list(verify(path))) == 3
         with Ledger.open(path) as ledger:
             release(ledger, 7)

@@ -125,6 +125,10 @@ class RunFolder:
             make_folder(self.private, PRIVATE)
         except OSError as error:
             raise RecipeError(f"--out {self.path} cannot be made ({error.strerror}): name another folder") from None
+        self._require_own()
+
+    def _require_own(self) -> None:
+        """Refuses a private folder that was there before, and is not its owner's alone."""
         if self.private.is_symlink() or self.private.stat().st_mode & 0o077:
             raise RecipeError(
                 f"--out {self.path} has a folder private/ already, which is a link or open to others: run `chmod 700` "
