@@ -18,6 +18,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from sordino.account.accountants.exact import LEAST_DELTA
 from sordino.data.public import PublicCounts
 from sordino.mechanisms import MECHANISMS
 from sordino.mechanisms.spec import Options
@@ -289,7 +290,7 @@ class BudgetSection(Section):
     epsilon: float | None = Field(
         1.0, gt=0, description="ε that no client may exceed, against any bounded observer (`none`: no limit)"
     )
-    delta: float = Field(1e-5, ge=1e-100, lt=1, description="δ of every guarantee")
+    delta: float = Field(1e-5, ge=LEAST_DELTA, lt=1, description="δ of every guarantee")
     clients: dict[str, Annotated[float, Field(gt=0)]] = Field(
         {}, description="stricter ε of single clients, by name (a table: alice = 0.5), or by number without names"
     )

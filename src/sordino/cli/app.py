@@ -41,7 +41,7 @@ _COMMANDS = (
     "audit",
 )
 
-_BEYOND = {
+_BEYOND: dict[type[Exception], str] = {
     OverflowError: "a number is too large, or leads to one that is",
     ZeroDivisionError: "a number is too small or too large to be computed with",
     FloatingPointError: "a number is too small or too large to be computed with",
@@ -90,8 +90,9 @@ def main() -> None:
     except SordinoError as error:
         errors.print(f"[bold red]sordino:[/] {escape(str(error))}", highlight=False)
         sys.exit(2)
-    except (OverflowError, ZeroDivisionError, FloatingPointError, RecursionError, UnicodeEncodeError) as error:
-        told = f"{_BEYOND[type(error)]} ({error}): take a less extreme one"
+    except tuple(_BEYOND) as error:
+        beyond = next(words for kind, words in _BEYOND.items() if isinstance(error, kind))
+        told = f"{beyond} ({error}): take a less extreme one"
         errors.print(f"[bold red]sordino:[/] {escape(told)}", highlight=False)
         sys.exit(2)
     except OSError as error:

@@ -12,6 +12,7 @@ from sordino.recipe import Recipe
 from sordino.runs.context import RunContext
 from sordino.sections import Section
 from sordino.train.local import ExampleGradients
+from sordino.train.noisy import PrivateSteps
 
 _OPTIMIZERS = {"momentum": ("momentum",), "betas": ("adam",), "decay": ("rmsprop",), "damping": ("adam", "rmsprop")}
 _PARTITIONS = {
@@ -76,8 +77,16 @@ def _local(context: RunContext) -> Iterator[str]:
     for field, optimizers in _OPTIMIZERS.items():
         if field in changed and train.optimizer not in optimizers:
             yield _elsewhere(f"train.{field}", "train.optimizer", train.optimizer, optimizers)
-    if train.optimizer == "momentum" and train.batch_size is None and (train.steps or train.epochs or 1) == 1:
+    if train.optimizer == "momentum" and _single_step(context):
         yield "train.optimizer = 'momentum' has no effect on a single step: set train.steps or train.batch_size, too"
+
+
+def _single_step(context: RunContext) -> bool:
+    """Whether every client takes one local step in a round, whatever it holds."""
+    local, train = context.mechanism.local, context.trainer.settings  # as the mechanism stretched them
+    if isinstance(local, PrivateSteps):
+        return local.steps == 1
+    return train.steps == 1 or (train.steps is None and train.batch_size is None and (train.epochs or 1) == 1)
 
 
 def _partition(recipe: Recipe) -> Iterator[str]:
