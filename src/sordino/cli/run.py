@@ -44,8 +44,8 @@ def run(
     from sordino.cli.progress import RoundProgress, going_on
     from sordino.errors import RecipeError
     from sordino.recipe import Recipe
+    from sordino.runs.beginning import fresh_folder
     from sordino.runs.folder import RunFolder
-    from sordino.runs.run import fresh_folder
     from sordino.runs.run import run as train
 
     settings = list(set_ or []) + ([f"run.seed={seed}"] if seed is not None else [])

@@ -115,6 +115,21 @@ class Charging:
             self.run, round_, cohort, charges, eligible.excluded, self.repeatable, self.fingerprint, eligible.head
         )
 
+    def reserve_for_everybody(self, round_: int, charges: Sequence[Charge], what: str, instead: str) -> int:
+        """Reserves a release that all clients take part in: `what` it is, and what could be done `instead`, in words.
+
+        Raises:
+            BudgetExceeded: some cannot pay for it; nothing may be released.
+        """
+        everyone = np.arange(len(self.ledger.members))
+        eligible = self.eligible(round_, charges, np.ones(len(everyone), bool))
+        if not eligible.allowed.all():
+            raise BudgetExceeded(
+                f"{np.count_nonzero(~eligible.allowed)} clients cannot pay for {what}, and all take part in it: raise "
+                f"budget.epsilon, or {instead}"
+            )
+        return self.reserve(round_, everyone, charges, eligible)
+
     def forfeit(self, round_: int) -> None:
         """Charges everybody for the rounds that a stop on released values leaves unplayed.
 
