@@ -143,8 +143,8 @@ class Node:
             cost = self._quote(request, ledger, context, turn.terms)
             self._memory.claim(request, self.folder.policy.secure.releases)
             sent = self._contribution(request, context, turn, data)
-            self._memory.remember(request.run, sent.state)
             self._pay(ledger, request, cost)
+            self._memory.remember(request.run, sent.state)  # paid first: noise on an unpaid message is not reused
         return {"message": to_bytes(sent.message)}
 
     def _advertise(self, request: Parcel) -> Parts:
@@ -178,8 +178,8 @@ class Node:
             if sent.kept is not None:
                 self._memory.keep(request, sent.kept)
             masked = client.mask(request.part("sum"), vector)
-            self._memory.remember(request.run, sent.state)
             self._pay(ledger, request, cost)
+            self._memory.remember(request.run, sent.state)  # paid first: noise on an unpaid message is not reused
         return {"sum": masked, "stated": _number(float(sent.message.squared_multipliers[0]))}
 
     def _consent(self, request: Parcel) -> Parts:
