@@ -1,15 +1,16 @@
-"""A server that tells members of one secure sum different things: they share no key, and nothing is opened."""
+"""A server that tells members different things, or another thing later: nothing that it was not promised is opened."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from flwr.app import Context, Message
 
-from federation.village import simulated, village
+from federation.village import Village, simulated, village
 from sordino.federation.messages import Parcel
-from sordino.federation.status import FederationStatus
+from sordino.federation.plan import RunPlan
 from sordino.messages import from_bytes, to_bytes
 from sordino.runs.folder import RunFolder
 from sordino.terms import Terms
@@ -18,32 +19,57 @@ SMALL = ("partition.clients=6", "run.rounds=1", "budget.epsilon=50", "aggregate.
 VICTIM = 2
 
 
+def play(here: Village, lie: Callable[[Parcel], dict[str, bytes]]) -> list[Parcel]:
+    """Plays a run whose operator lies to one member, and signs it; returns what that member answered to lies."""
+    grid, honest, answers = here.grid(), here.grid().apps[100 + VICTIM], []
+
+    def app(message: Message, context: Context) -> Message:
+        asked = Parcel.parse(message.content, request=True)
+        if not (other := lie(asked)):
+            return honest(message, context)
+        message.content = replace(asked, parts={**asked.parts, **other}).sealed(here.folder.operator).pack()
+        answers.append(Parcel.parse(honest(message, context).content, request=False))
+        # signed for the request that came; the operator, who made both, takes it for the other one's answer
+        whole = replace(answers[-1], answers=asked.digest).sealed(here.nodes[VICTIM].identity)
+        return Message(whole.pack(), reply_to=message)
+
+    grid.apps[100 + VICTIM] = app  # type: ignore[assignment]
+    here.deployment(grid).play()
+    return answers
+
+
 def test_a_member_that_is_shown_another_model_is_in_nobodys_sum(tmp_path: Path) -> None:
     """The lie is consistent: the victim is told another digest at the start, and the model that fits it later."""
     recipe, data = simulated(*SMALL, "mechanism.name=dropout_robust")
     here = village(tmp_path, recipe, data)
-    grid, honest = here.grid(), here.grid().apps[100 + VICTIM]
 
-    def lied(message: Message, context: Context) -> Message:
-        asked = Parcel.parse(message.content, request=True)
-        if asked.stage not in ("advertise", "mask"):
-            return honest(message, context)
-        parts = dict(asked.parts)
+    def other(asked: Parcel) -> dict[str, bytes]:
         if asked.stage == "advertise":
-            parts["alike"] = bytes(32)
-        else:
-            terms = from_bytes(Terms, asked.part("terms"))
-            parts["terms"] = to_bytes(replace(terms, weights=terms.weights + 1))
-        message.content = replace(asked, parts=parts).sealed(here.folder.operator).pack()
-        reply = Parcel.parse(honest(message, context).content, request=False)
-        # signed for the request that it got; the operator, who signs both, takes it for the other one's answer
-        whole = replace(reply, answers=asked.digest).sealed(here.nodes[VICTIM].identity)
-        return Message(whole.pack(), reply_to=message)
+            return {"alike": bytes(32)}
+        if asked.stage != "mask":
+            return {}
+        terms = from_bytes(Terms, asked.part("terms"))
+        return {"terms": to_bytes(replace(terms, weights=terms.weights + 1))}
 
-    grid.apps[100 + VICTIM] = lied  # type: ignore[assignment]
-    here.deployment(grid).play()
+    play(here, other)
     (line,) = RunFolder(here.folder.run_dir).metrics()
-    status = FederationStatus.read(here.folder.status_file)
-    assert status is not None and "aborted" not in line and line["survivors"] == 5
+    assert "aborted" not in line and line["survivors"] == 5
     with here.nodes[VICTIM].ledger(write=False) as ledger:
         assert not ledger.entries, "nothing of it left"
+
+
+def test_noise_is_taken_back_under_the_plan_that_it_was_drawn_for(tmp_path: Path) -> None:
+    """A plan that tolerates more dropouts calls more of the noise superfluous than is: half of it could be removed."""
+    recipe, data = simulated(*SMALL, "mechanism.name=dropout_robust", "aggregate.tolerance=0.2")
+    here = village(tmp_path, recipe, data)
+
+    def other(asked: Parcel) -> dict[str, bytes]:
+        if asked.stage != "unmask":
+            return {}
+        plan = RunPlan.parse(asked.part("plan"))
+        lie = replace(plan, recipe=plan.recipe.replace("tolerance = 0.2", "tolerance = 0.4"))
+        assert lie != plan
+        return {"plan": lie.pack()}
+
+    (answer,) = play(here, other)
+    assert "another plan" in answer.refused and not answer.parts
