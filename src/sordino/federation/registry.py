@@ -7,6 +7,7 @@ member, and is refused: without that, a secure sum of one node and nine inventio
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -98,6 +99,12 @@ class MemberRegistry(BaseModel):
     def public_keys(self) -> dict[int, bytes]:
         """Number → public signing key of those who have not left, as a secure sum wants them."""
         return {member.number: bytes.fromhex(member.signing) for member in self.active}
+
+    @property
+    def digest(self) -> str:
+        """One digest of all members' keys: two members that see the same one were shown the same members."""
+        lines = "\n".join(f"{member.number} {member.signing}" for member in self.active)
+        return hashlib.sha256(lines.encode()).hexdigest()
 
     def member(self, name: str) -> Member:
         """Returns a member by name.
