@@ -8,9 +8,11 @@ from pathlib import Path
 
 from flwr.app import Context, Message
 
-from federation.village import Village, simulated, village
+from federation.test_refusals import ASKED, operator
+from federation.village import Village, generous, simulated, village
 from sordino.federation.messages import Parcel
 from sordino.federation.plan import RunPlan
+from sordino.federation.policy import Policy, SecurePolicy, WhoPolicy
 from sordino.messages import from_bytes, to_bytes
 from sordino.runs.folder import RunFolder
 from sordino.terms import Terms
@@ -73,3 +75,23 @@ def test_noise_is_taken_back_under_the_plan_that_it_was_drawn_for(tmp_path: Path
 
     (answer,) = play(here, other)
     assert "another plan" in answer.refused and not answer.parts
+
+
+def test_a_plan_that_changes_in_mid_run_is_priced_as_it_came(tmp_path: Path) -> None:
+    asked = operator(tmp_path, "fed_ldp mechanism.noise_multiplier=4")
+    assert not asked.ask("contribute").refused
+    other = asked.but(mechanism={"noise_multiplier": 2.0}).knobs(noise_multiplier=2.0)
+    assert not replace(other, terms=replace(other.terms, round_=2)).ask("contribute").refused
+    with asked.village.nodes[ASKED].ledger(write=False) as ledger:
+        first, second = (entry.charges[0].event for entry in ledger.entries)
+    assert (first.noise_multiplier, second.noise_multiplier) == (4.0, 2.0)  # type: ignore[union-attr]
+
+
+def test_a_sum_that_counts_on_more_members_than_the_policy_does_is_refused(tmp_path: Path) -> None:
+    """A node that expects a fifth of the members to work with the server wants their noise made up for."""
+
+    def wary(who: WhoPolicy) -> Policy:
+        return generous(who).model_copy(update={"secure": SecurePolicy(smallest_threshold=2, corrupt=0.2)})
+
+    asked = operator(tmp_path, "dropout_robust", wary)
+    assert "corrupt" in asked.ask("advertise").refused

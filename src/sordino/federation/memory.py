@@ -132,9 +132,9 @@ class NodeMemory:
         return Kept(np.array([client]), tensors["noise"], tensors["weights"], float(json.loads(about["norm"])))
 
     def forget(self, request: Parcel) -> None:
-        """Erases what was kept for a round that is over."""
-        for kind in ("kept", "sum"):
-            _erase(self._path(request, kind))
+        """Erases what was kept for a round that is over; the terms are no secret, and are just removed."""
+        _erase(self._path(request, "kept"))
+        self._path(request, "sum").unlink(missing_ok=True)
 
     def state(self, run: str) -> ClientState:
         """Returns what this node's mechanism remembers of the run."""
