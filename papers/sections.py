@@ -8,8 +8,8 @@ from papers.experiment import Experiment
 from papers.printed_line import PrintedLine, footnoted, joined
 from papers.record import ExperimentRecord
 
-_WIDTH = 560
-"""Pictures are shown so many pixels wide."""
+_HEIGHT = 330
+"""Pictures are shown so many pixels high: wide ones have letters of the same size."""
 _MARKS = {
     "equal": " ✓",
     "close": " ✓",
@@ -23,9 +23,10 @@ _MARKS = {
 def section(record: ExperimentRecord, experiment: Experiment, takes: str = "") -> str:
     """Returns the section of an experiment."""
     parts = [f"### {record.id}\n", f"{experiment.title} ({experiment.place}). {_how(record, experiment)}\n"]
-    parts += _matrix(record, experiment) if record.id.endswith("-readings") else _table(record, takes)
+    parts += _matrix(record, experiment) if experiment.title.startswith("Readings") else _table(record, takes)
     parts += [
-        f'<img src="../img/reproduction/{key}.svg" alt="{title}" width="{_WIDTH}">\n' for key, title in record.pictures
+        f'<img src="../img/reproduction/{key}.svg" alt="{title}" height="{_HEIGHT}">\n'
+        for key, title in record.pictures
     ]
     parts += [f"{remark}\n" for remark in record.remarks]
     if experiment.choices:

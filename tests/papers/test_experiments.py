@@ -17,7 +17,14 @@ from sordino.charts import Chart
 from sordino.report import static
 
 FIGURES = {
-    "baek": ["table2", *(f"fig{n}" for n in range(1, 6)), "fig4-relative", "algorithm3", "propositions"],
+    "baek": [
+        "table2",
+        *(f"fig{n}" for n in range(1, 6)),
+        "fig1-dropout",
+        "fig4-relative",
+        "algorithm3",
+        "propositions",
+    ],
     "xue": ["fig2", "fig3", *(f"fig{n}{part}" for n in (4, 5) for part in "abcd"), "learning", "lemmas", "theorems"],
     "adpfl": ["fig4", "fig4-median", "fig4-speed", "table2", "fig5", "fig6", "definition4"],
     "cad": [*(f"fig{n}" for n in range(1, 7)), "fig3-growth", "theorems"],
