@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from papers.run_store import RunStore, StoredLine, code_version
-from papers.tasks import Task
+from papers.tasks import Task, room_of
 from sordino.compare.playing import ContestWatcher, live_with_parent
 from sordino.data.catalogue import DATASETS
 from sordino.errors import SordinoError
@@ -101,7 +101,7 @@ def _apart(
         try:
             while waiting or running:
                 while len(running) < jobs and (task := _next(waiting, limit, cost)) is not None:
-                    place = folder / store.keys(task.what, task.recipe)[0]
+                    place = room_of(store.keys(task.what, task.recipe)[0], folder)
                     running[pool.submit(_do, task, place)] = task, time.monotonic()
                 if not running or (limit is not None and limit.left <= 0):
                     break

@@ -49,7 +49,7 @@ class Task:
             SordinoError: it cannot be played; the sentence says why.
         """
         key, of = store.keys(self.what, self.recipe)
-        return StoredLine(key, of, self.what, self.recipe.run.seed, code_version(), *self.done(folder / key))
+        return StoredLine(key, of, self.what, self.recipe.run.seed, code_version(), *self.done(room_of(key, folder)))
 
     def done(self, place: Path) -> tuple[float, Mapping[str, Any]]:
         """Does it in a folder, which is gone afterwards; returns its processor seconds and what was found.
@@ -64,6 +64,11 @@ class Task:
             found = condensed(place)
         shutil.rmtree(place, ignore_errors=True)
         return round(time.process_time() - began, 2), found
+
+
+def room_of(key: str, folder: Path) -> Path:
+    """Returns where a task is done: what other sources left unfinished is not gone on with."""
+    return folder / f"{key}-{code_version().rpartition('+')[2]}"
 
 
 def played(recipe: Recipe, place: Path) -> None:

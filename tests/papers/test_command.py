@@ -59,6 +59,10 @@ def test_every_id_is_listed_and_every_numbered_item_without_one() -> None:
         (["--exact", "--all"], "exclude each other"),
         (["nope", "--exact"], "exclude each other"),
         (["baek-table2", "--quick-cifar"], "--quick-cifar is for --full"),
+        (["--exact", "--budget", "5"], "--budget is for ids that train"),
+        (["--list", "--budget", "5"], "--budget is for ids that train"),
+        (["baek-fig1", "--budget", "inf"], "name a number of minutes"),
+        (["baek-fig1", "--budget", "nan"], "name a number of minutes"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(arguments: list[str], sentence: str) -> None:

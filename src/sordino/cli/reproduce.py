@@ -64,7 +64,8 @@ def reproduce(
     from sordino.cli.progress import Bar, going_on
     from sordino.errors import SordinoError
 
-    _check(ids or [], list_, everything, exact, quick_cifar and quick)
+    _check(ids or [], list_, everything, exact, quick_cifar and quick and budget is None)
+    _check_budget(budget, list_ or exact)
     require_papers()
     from papers.catalogue import EXPERIMENTS
     from papers.experiment_runner import ExperimentRunner
@@ -85,6 +86,7 @@ def reproduce(
     runner = ExperimentRunner(out / "unfinished", not full, cores, seeds, quick_cifar=quick_cifar, store=store)
     experiments = [EXPERIMENTS[id_] for id_ in wanted]
     if budget is not None:
+        experiments = [experiment for experiment in experiments if experiment.kind == "training"]
         with going_on("the same command"), Bar(quiet=as_json, words="runs") as progress:
             said = accumulate.within(budget, experiments, replace(runner, watcher=progress.show), again)
         console.print(said)
@@ -121,6 +123,16 @@ def _check(ids: Sequence[str], list_: bool, everything: bool, exact: bool, usele
         raise RecipeError("ids, --list, --all and --exact exclude each other: keep one of them")
     if useless:
         raise RecipeError("--quick-cifar is for --full: add that, or leave it out")
+
+
+def _check_budget(budget: float | None, trains_nothing: bool) -> None:
+    """Raises a RecipeError where there is nothing to spend minutes on."""
+    from sordino.errors import RecipeError
+
+    if budget is not None and trains_nothing:
+        raise RecipeError("--budget is for ids that train: leave it out beside --list and --exact")
+    if budget is not None and not budget < float("inf"):
+        raise RecipeError(f"--budget is {budget}: name a number of minutes")
 
 
 def _wanted(ids: Sequence[str], everything: bool, exact: bool, none_is_fine: bool) -> list[str]:
