@@ -21,8 +21,10 @@ from sordino.report.reading import read
 Measure = Callable[[Recipe, Path, tuple[int, ...]], Mapping[str, Any]]
 """Measures something by a recipe, with room for runs of its own, and returns plain data."""
 RUN = "run"
-COLUMNS = {"accuracy": 6, "loss": 6, "survivors": 6, "noise_stddev": 9}
+COLUMNS = {"accuracy": 6, "loss": 6}
 """What is kept of every round, and with how many digits."""
+OF_DROPOUTS = {"survivors": 6, "noise_stddev": 9}
+"""What else is kept where clients vanish."""
 KNOBS = ("noise_multiplier", "last_round")
 """Knobs that verdicts and pictures show."""
 NOTES = ("original", "truncated")
@@ -92,7 +94,7 @@ def condensed(place: Path) -> dict[str, Any]:
     """Returns what is kept of a run: metrics by round, and what else verdicts ask for."""
     view = read(place)
     found: dict[str, Any] = {"rounds": [line["round"] for line in view.rounds]}
-    for name, digits in COLUMNS.items():
+    for name, digits in (COLUMNS | (OF_DROPOUTS if view.recipe.dropout.rate else {})).items():
         found[name] = [rounded(line.get(name), digits) for line in view.rounds]
     for name in KNOBS:
         found[f"knobs.{name}"] = [rounded(line.get("knobs", {}).get(name), 6) for line in view.rounds]
@@ -110,9 +112,19 @@ def condensed(place: Path) -> dict[str, Any]:
 
 
 def _once(value: Any) -> Any:
-    """Returns a column in which nothing changes as its one value."""
-    constant = isinstance(value, list) and len(set(value)) == 1 and not isinstance(value[0], list)
-    return value[0] if constant else value
+    """Returns a column in which nothing changes as its one value, and one with mostly nothing in it by place."""
+    if not isinstance(value, list) or isinstance(value[0], list):
+        return value
+    if value.count(None) > len(value) / 2:
+        return {str(place): one for place, one in enumerate(value) if one is not None}
+    return value[0] if len(set(value)) == 1 else value
+
+
+def _column(told: Any, length: int) -> list[Any]:
+    """Returns a column as it was before `_once`."""
+    if isinstance(told, Mapping):
+        return [told.get(str(place)) for place in range(length)]
+    return told if isinstance(told, list) else [told] * length
 
 
 def by_round(found: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
@@ -122,8 +134,7 @@ def by_round(found: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     """
     rounds = found["rounds"]
     numbers = rounds if isinstance(rounds, list) else list(range(1, rounds + 1))
-    columns = {name: found[name] if isinstance(found[name], list) else [found[name]] * len(numbers)
-               for name in found if name not in ("rounds", "notes")}  # fmt: skip
+    columns = {name: _column(found[name], len(numbers)) for name in found if name not in ("rounds", "notes")}
     out = []
     for place, number in enumerate(numbers):
         values = {name: column[place] for name, column in columns.items()}

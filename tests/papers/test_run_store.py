@@ -68,12 +68,13 @@ def test_runs_are_played_once_shared_between_figures_and_the_same_from_the_store
     assert again.best("loss")[0] <= again.last("loss")[0]
 
 
-def test_a_line_says_what_the_runs_own_metrics_say(tmp_path: Path) -> None:
-    recipe = recipe_of([*SMALL, "run.rounds=3", "run.evaluate_every=2"])
+@pytest.mark.parametrize("every", [1, 2, 7])
+def test_a_line_says_what_the_runs_own_metrics_say(every: int, tmp_path: Path) -> None:
+    recipe = recipe_of([*SMALL, "run.rounds=7", f"run.evaluate_every={every}", "dropout.rate=0.2"])
     played(recipe, tmp_path / "run")
     told = [json.loads(text) for text in (tmp_path / "run" / "private" / "metrics.jsonl").read_text().splitlines()]
     found = by_round(json.loads(json.dumps(condensed(tmp_path / "run"))))
-    assert [line["round"] for line in found] == [1, 2, 3]
+    assert [line["round"] for line in found] == [1, 2, 3, 4, 5, 6, 7]
     for mine, theirs in zip(found, told, strict=True):
         for name in ("accuracy", "loss", "survivors", "noise_stddev"):
             assert mine[name] == (None if theirs[name] is None else pytest.approx(theirs[name], rel=1e-5))
