@@ -139,9 +139,9 @@ class Charging:
         durable: bool = True,
     ) -> None:
         """Writes down what was really released, and by whom; durably, or so with the ledger's next `flush`."""
-        digest = hashlib.blake2b(digest_size=16)
+        digest = hashlib.sha256()  # processors have instructions for it: a third of the time of BLAKE2b
         for tensor in [] if released is None else [released.mean, *released.side.values()]:
-            digest.update(tensor.numpy().tobytes())
+            digest.update(tensor.contiguous().numpy())
         self.ledger.settle(reservation, charges, senders, digest.hexdigest(), durable)
 
     def spent(self) -> dict[str, float | None]:

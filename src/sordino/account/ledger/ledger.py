@@ -17,7 +17,8 @@ from typing import Self
 import numpy as np
 
 from sordino.account.ledger.clients import NAMES, Clients, join_row
-from sordino.account.ledger.entry import LedgerEntry, normal, reserve_row, settle_row
+from sordino.account.ledger.cohort import Cohort
+from sordino.account.ledger.entry import LedgerEntry, costs_of, normal, now, reserve_row, settle_row
 from sordino.account.ledger.hash_chain import HashChain, LedgerRow
 from sordino.account.ledger.heads import HeadLog, check_last, require_apart
 from sordino.account.ledger.holders import Holders, hold_row
@@ -145,7 +146,7 @@ class Ledger(LedgerReader):
             if joining is not None:
                 raise LedgerError(f"ledger {self.path} does not know all of these clients: open it for writing")
             return []
-        rows = [] if joining is None else [self._chain.append(lambda seq: join_row(seq, joining, digests))]
+        rows = [] if joining is None else [self._chain.append(join_row(self._chain.next, joining, digests))]
         population = self.population + (joining["count"] if joining else 0)
         if holders is None:
             if self._state.holdings.known:
@@ -155,7 +156,7 @@ class Ledger(LedgerReader):
         everyone = np.arange(population) if self._members is None else self._members
         told, made, kind = self._state.holdings.check(holders, everyone, self._key, population)
         if len(told):
-            rows.append(self._chain.append(lambda seq: hold_row(seq, told, made, kind, population)))
+            rows.append(self._chain.append(hold_row(self._chain.next, told, made, kind, population)))
         return rows
 
     @property
@@ -202,7 +203,7 @@ class Ledger(LedgerReader):
         with self._chain.transaction():
             self.refresh()
             entry = LedgerEntry(
-                seq=-1,
+                seq=self._chain.next,
                 run=run,
                 round_=round_,
                 participants=self._cohort(participants),
@@ -210,6 +211,8 @@ class Ledger(LedgerReader):
                 charges=paid,
                 repeatable=repeatable,
                 fingerprint=mark,
+                time=now(),
+                costs=costs_of(paid, self.delta),
             )
             if repeatable and (found := self._state.repeated(entry)) is not None:
                 return found
@@ -217,10 +220,10 @@ class Ledger(LedgerReader):
                 raise _otherwise(run, round_)
             if head is not None and self.newest != head:
                 raise LedgerMoved("another run was charged to this ledger just now: nothing is released; run again")
-            row = self._chain.append(lambda seq: reserve_row(seq, entry, self.delta))
-        self._replay([row])
+            self._chain.append(reserve_row(entry, self.delta))
+        self._state.reserve(entry)
         self._publish(*self._chain.last)  # not what others wrote since, which may not be durable yet
-        return row.seq
+        return entry.seq
 
     def settle(
         self,
@@ -249,14 +252,12 @@ class Ledger(LedgerReader):
         digest = self._keyed(digest) if realised else ""
         with self._chain.transaction(durable=False):  # `flush` makes it so
             self.refresh()
-            sent = None if senders is None else self._cohort(senders)
             quoted = self._state.reserved.get(reservation)
             if quoted is None:
                 raise LedgerError(f"reservation {reservation} does not exist: reserve before releasing")
-            if sent is not None and not np.all(quoted.participants.contains(sent.ids())):
-                raise LedgerError(f"reservation {reservation} is settled with clients that it did not name")
+            sent = self._sent(quoted, senders)
             refuse_dearer(quoted.charges, realised, reservation)
-            current, rows = self._state.entries[reservation], []
+            current, anew = self._state.entries[reservation], None
             if current.settled:
                 if not quoted.repeatable:
                     raise LedgerError(f"reservation {reservation} was settled before: reserve every release anew")
@@ -264,15 +265,26 @@ class Ledger(LedgerReader):
                     return
                 if current.charges:
                     raise _otherwise(quoted.run, quoted.round_)
-                again = replace(quoted, repeatable=False)
-                rows.append(self._chain.append(lambda seq: reserve_row(seq, again, self.delta)))
-                quoted = replace(again, seq=rows[0].seq)
-            rows.append(self._chain.append(lambda seq: settle_row(seq, quoted, realised, sent, digest, self.delta)))
-        self._replay(rows)
+                quoted = anew = replace(quoted, seq=self._chain.next, repeatable=False, time=now())
+                self._chain.append(reserve_row(anew, self.delta))
+            costs = quoted.costs if realised == quoted.charges else costs_of(realised, self.delta)
+            settled = replace(quoted, participants=sent, charges=realised, costs=costs, settled=True, digest=digest)
+            self._chain.append(settle_row(self._chain.next, settled, everybody=sent is quoted.participants))
+        if anew is not None:
+            self._state.reserve(anew)
+        self._state.settle(settled)
         with self._publishing:
             self._waiting = self._chain.last
-        if durable or len(rows) > 1:  # a repetition that was none is a new charge
+        if durable or anew is not None:  # a repetition that was none is a new charge
             self.flush()
+
+    def _sent(self, quoted: LedgerEntry, senders: IntArray | None) -> Cohort:
+        """Returns who sent, which are all whom the reservation names or some of them."""
+        everybody = quoted.participants
+        sent = everybody if senders is None else self._cohort(senders)
+        if sent is not everybody and not np.all(everybody.contains(sent.ids())):
+            raise LedgerError(f"reservation {quoted.seq} is settled with clients that it did not name")
+        return everybody if len(sent) == len(everybody) else sent
 
     def flush(self) -> None:
         """Makes durable what was settled, and publishes its head; another thread may meanwhile ask, but not write."""
