@@ -18,6 +18,7 @@ from sordino.federation.memory import bare
 from sordino.federation.messages import Parcel, Stage
 from sordino.federation.plan import RunPlan, alike, composed, plan_of, sum_terms_of
 from sordino.federation.policy import BudgetPolicy, Policy, WhoPolicy
+from sordino.federation.status import FederationStatus
 from sordino.messages import to_bytes
 from sordino.recipe import Recipe
 from sordino.terms import Terms
@@ -305,3 +306,16 @@ def test_a_clip_norm_that_moves_needs_room_before_the_first_round(tmp_path: Path
     assert not asked.but(mechanism={"clip_norm": 0.2}).ask("hello").refused
     usual = Policy(who=asked.village.nodes[ASKED].policy.who).mechanism.largest_clip_norm
     assert usual >= 5 and usual < 1e6
+
+
+def test_who_refuses_at_the_greeting_is_known_by_name(tmp_path: Path) -> None:
+    recipe, data = simulated(*SMALL, "mechanism.name=fed_ldp", "run.rounds=1")
+    here = village(tmp_path, recipe, data)
+    node = here.nodes[ASKED]
+    other = node.policy.mechanism.model_copy(update={"allowed": ("dp_fedavg",)})
+    node.policy_file.write_text(node.policy.model_copy(update={"mechanism": other}).to_toml())
+    here.deployment().play()
+    status = FederationStatus.read(here.folder.status_file)
+    assert status is not None and status.node(ASKED).state == "refused"
+    assert "mechanism.allowed" in status.node(ASKED).note
+    assert any(event.startswith(f"node-{ASKED}: ") for event in status.events)

@@ -129,7 +129,8 @@ def run(
     own.put_recipe(recipe)
     config = {"stage-seconds": stage_seconds, "train-seconds": train_seconds, "gather-seconds": gather_seconds}
     config["least-nodes"] = least
-    console = Console(stderr=True, soft_wrap=True)
+    console = Console(stderr=True)
+    console.soft_wrap = not console.is_terminal  # whole lines in a log, and no line cut off on a screen
     with going_on(f"`sordino federation run --folder {folder}`"), StatusView(console, quiet=as_json) as view:
         status = Operation(own, config, view.show, view.say, host).play()
     _ended(own, status, as_json)

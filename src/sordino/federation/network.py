@@ -243,7 +243,7 @@ class NodeNetwork:
             member, why = self._greeting_of(reply, greeting)
         if why:
             self._later[node] = time.monotonic() + wait
-            self.telling.member("refused", member, f"Flower node {node}: {why}")
+            self.telling.member("refused", member, why if member >= 0 else f"Flower node {node}: {why}")
         else:
             self._at[member] = node
             self._silent.discard(node)
@@ -255,7 +255,7 @@ class NodeNetwork:
             answer = Parcel.parse(reply.content, request=False)
             member = self._signed(answer, greeting.request, answer.node).node
             if answer.refused:
-                return -1, answer.refused
+                return (answer.node if self._vouched(answer, answer.node) else -1), answer.refused
             at = answer.part("flower")
         except ProtocolError as error:
             return -1, str(error)

@@ -92,6 +92,8 @@ class Node:
         told = request.answer(refused=sentence)
         try:
             request.check(bytes.fromhex(self.folder.policy.who.operator), "the policy's who.operator")
+            if request.stage == "hello":  # which is to nobody by name: the operator should read who refuses
+                told = request.answer(refused=sentence, node=self.folder.number)
             with self._memory.alone():
                 with self.folder.ledger(write=False) as ledger:
                     left = any((one.run, one.round_) == (request.run, request.round_) for one in ledger.entries)
