@@ -25,7 +25,7 @@ SECONDS = {
 """Processor seconds on one core for a record that is trained on."""
 RECORDS = {"mnist": 60_000, "fashion-mnist": 60_000, "cifar10": 50_000, "adult": 32_561, "digits": 1_437}
 _TESTED, _FORWARD = 10_000, 1 / 3
-_BEGIN, _ROUND = 2.0, 0.02
+_BEGIN, _ROUND = 0.5, 0.01
 """Seconds to set a run up, and of each round whatever is trained."""
 
 

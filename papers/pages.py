@@ -11,7 +11,7 @@ from papers.estimates import told
 from papers.experiment import Experiment, Paper
 from papers.experiment_runner import ExperimentRunner
 from papers.nothing_to_run import NOTHING_TO_RUN
-from papers.planning import left
+from papers.planning import by_seed, expected, left
 from papers.printed_line import joined
 from papers.record import STATUSES, ExperimentRecord, kept
 from papers.record import write as keep
@@ -20,6 +20,7 @@ from papers.sections import section
 
 ROOM = Path(__file__).parent
 PICTURES = Path("img") / "reproduction"
+TOGETHER = "all"
 _LEGEND = """`equal`: the same to the printed digits, or the statement holds. `close`: within the stated tolerance,
 or within two standard deviations of our seeds. `undecided`: the seeds lie too far apart to tell. `differs`: none of
 these. `not reproducible as printed`: it cannot follow from what is printed, for the reason that is given. `not run`:
@@ -83,6 +84,7 @@ def pages(
 ) -> dict[str, str]:
     """Returns the text of every page by its file name."""
     takes = {id_: _takes(one, records.get(id_), store) for id_, one in experiments.items()}
+    takes |= {TOGETHER: _together([one for id_, one in experiments.items() if takes[id_]], store)}
     own = {f"{paper.page}.md": _page(paper, records, experiments, takes) for paper in PAPERS}
     return {"README.md": _summary(records, experiments, takes), **own}
 
@@ -96,6 +98,12 @@ def _takes(experiment: Experiment, record: ExperimentRecord | None, store: RunSt
 
 def _of(paper: Paper, experiments: Mapping[str, Experiment]) -> list[Experiment]:
     return [experiment for experiment in experiments.values() if experiment.paper == paper]
+
+
+def _together(waiting: Sequence[Experiment], store: RunStore) -> str:
+    """Returns how many runs are missing in all, and what they take, those that experiments share counted once."""
+    tasks = by_seed(waiting, ExperimentRunner(Path(), quick=False, store=store))
+    return f"{len(tasks):,} runs, {told(sum(expected(task, store) for task in tasks))}"
 
 
 def _summary(
@@ -131,6 +139,7 @@ def _waiting(
         rows.append(f"| {link} | {stands} | {_missing(record, experiment)} | {takes[id_]} |")
     if len(rows) == 2:
         return ""
+    rows.append(f"| **all**, shared runs once | | | {takes[TOGETHER]} |")
     return "\n".join(["## What is not full yet, or has fewer seeds than it should\n", _TAKES, *rows, ""])
 
 
