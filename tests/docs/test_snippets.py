@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,3 +30,18 @@ def test_the_code_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.
     for block in blocks:
         short = re.sub(r'"rounds": \d+', '"rounds": 2', block.replace("run(budget", 'run(run={"rounds": 2}, budget'))
         exec(compile(short, f"docs/{page}.md", "exec"), names)
+
+
+def test_a_mechanism_is_written_as_the_page_says_word_by_word(tmp_path: Path) -> None:
+    """The page left out imports and what stood between its pieces, and sent readers to the tests."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "writing-a-mechanism.md").read_text(), re.S)
+    (tmp_path / "logistic_noise.py").write_text("\n\n".join(blocks))
+    done = subprocess.run(
+        [sys.executable, "logistic_noise.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "client against the server (zero_out): certified, ε = 8" in done.stdout
+    finished = (ROOT / "tests" / "stranger" / "logistic_noise" / "src" / "logistic_noise.py").read_text()
+    for piece in re.split(r"\n\n\n", "\n\n\n".join(blocks[:-1])):
+        assert piece.strip() in finished
+    package = (ROOT / "tests" / "stranger" / "logistic_noise" / "pyproject.toml").read_text().strip()
+    assert package in (ROOT / "docs" / "writing-a-mechanism.md").read_text()

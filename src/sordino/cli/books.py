@@ -22,15 +22,17 @@ def certificate(told: CertificateDocument) -> RenderableType:
     table = Table(title=about, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("unit", "observer", "adjacency", "status"):
         table.add_column(column)
-    for column in ("ε", "μ", "claimed ε"):
+    claims = any(one.claimed_epsilon is not None for one in told.promises)
+    for column in ("ε", "μ", *(["claimed ε"] if claims else [])):
         table.add_column(column, justify="right")
     for one in told.promises:
-        table.add_row(*_cells(one))
+        table.add_row(*list(_cells(one))[: len(table.columns)])
     lines = [Text(line) for line in _told_once(told.promises)]
     if told.simulation:
         lines.append(Text(_SEEDED, style="yellow"))
     if told.statement.trust == "distributed":
-        lines.append(Text(f"secure sum: {told.statement.secure_sum}"))
+        played = (told.statement.secure_sum or "").split(";")[0]
+        lines.append(Text(f"secure sum: {played} (`sordino certificate` says what it withstands)"))
     head = f"ledger {told.ledger_head[:16]}…, signed by {told.public_key[:16]}…"
     return Group(table, *lines, Text(head, style="dim"))
 

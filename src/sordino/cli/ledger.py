@@ -63,6 +63,11 @@ def _locate(run: Path) -> tuple[Path, str | None, Certificate | None, Path | Non
 
     if not run.is_dir():
         return run, None, None, None
+    if not (run / "private").is_dir() and any((part / "heads.jsonl").exists() for part in (run, run / "public")):
+        raise LedgerError(
+            f"{run} holds what is public of a run, and its ledger is private: whoever ran it has it; what you have is "
+            "checked by `sordino certificate --check`"
+        )
     try:
         recipe = tomllib.loads(text) if (text := _read(run, "recipe.toml")) else {}
         facts = dict(json.loads(text)) if (text := _read(run, "run.json")) else {}

@@ -33,7 +33,7 @@ def run(
         bool, typer.Option("--entropy", help="draw from the operating system, not from the seed: cannot be repeated")
     ] = False,
     model: Annotated[str | None, typer.Option(help=MODEL_HELP)] = None,
-    data: Annotated[str | None, typer.Option(help=DATA_HELP)] = None,
+    data: Annotated[list[str] | None, typer.Option(help=DATA_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object on stdout")] = False,
 ) -> None:
     """Train a federated model under a privacy budget.
