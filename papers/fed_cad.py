@@ -61,7 +61,7 @@ def fig1(runner: ExperimentRunner) -> ExperimentResult:
     lines, charts = [], []
     for name in runner.size(("mnist", "fashion-mnist"), ("mnist",)):
         plan = [*BASE, "select.kind=everyone", f"data.name={name}", "mechanism.name=fedavg"]
-        seeds = [distances([*plan, f"run.seed={seed}"], runner.size(50, 4)) for seed in range(runner.repeats)]
+        seeds = [found["by_round"] for found in runner.measure(distances, plan, runner.size(50, 4))]
         seen = [over_seeds(told) for told in zip(*seeds, strict=True)]
         rounds = list(range(2, len(seen) + 2))
         mean, low, high = ([float(x) for x in column] for column in zip(*seen, strict=True))

@@ -16,7 +16,7 @@ from sordino.aggregate.secure.keys import Identity
 from sordino.aggregate.secure.server import SumServer
 from sordino.federation.memory import bare
 from sordino.federation.messages import Parcel, Stage
-from sordino.federation.plan import RunPlan, composed, plan_of, sum_terms_of
+from sordino.federation.plan import RunPlan, alike, composed, plan_of, sum_terms_of
 from sordino.federation.policy import BudgetPolicy, Policy, WhoPolicy
 from sordino.messages import to_bytes
 from sordino.recipe import Recipe
@@ -43,12 +43,20 @@ class Operator:
         plan = plan_of(context, self.plan.run, self.plan.population, self.plan.registry)
         return replace(self, plan=plan)
 
+    @property
+    def alike(self) -> bytes:
+        """What all members of a secure sum are told alike."""
+        return alike(self.plan.pack(), to_bytes(self.terms))
+
     def knobs(self, **changes: float) -> Operator:
         return replace(self, terms=replace(self.terms, knobs=self.terms.knobs.but(**changes)))
 
     def ask(self, stage: Stage, attempt: int = 0, member: int = ASKED, **parts: bytes) -> Parcel:
         """Sends a request to a node and returns its answer."""
-        bytes_ = {"plan": self.plan.pack(), "terms": to_bytes(self.terms), **parts}
+        bytes_ = {"plan": self.plan.pack(), "terms": to_bytes(self.terms)}
+        if stage == "advertise":
+            bytes_ |= {"alike": self.alike, "terms": to_bytes(bare(self.terms))}
+        bytes_ |= parts
         request = Parcel(stage, self.plan.run, self.terms.round_, attempt, member, bytes_).sealed(self.identity)
         grid = self.village.grid()
         sent = grid.push_messages([grid.create_message(request.pack(), f"query.{stage}", 100 + ASKED, "")])
@@ -221,8 +229,7 @@ class TestSecureSum:
     def test_a_roster_with_unknown_keys_is_refused(self, asked: Operator) -> None:
         """The server invents keys for the other members, so that it alone could unmask: the registry says otherwise."""
         context = composed(asked.plan)
-        terms = sum_terms_of(context, asked.plan, asked.terms, 0, ASKED)
-        asked = replace(asked, terms=bare(asked.terms))
+        terms = sum_terms_of(context, asked.plan, asked.terms, 0, ASKED, asked.alike)
         first = asked.ask("advertise")
         inventions = {member: Identity() for member in range(6) if member != ASKED}
         own = asked.village.nodes[ASKED].identity.public
@@ -235,20 +242,27 @@ class TestSecureSum:
         assert spent(asked) == 0
 
     def test_a_cohort_below_the_policy_is_refused(self, asked: Operator) -> None:
-        few = replace(asked, terms=replace(bare(asked.terms), cohort=np.array([1, ASKED])))
+        few = replace(asked, terms=replace(asked.terms, cohort=np.array([1, ASKED])))
         assert "smallest_cohort" in few.ask("advertise").refused
 
     def test_a_stage_out_of_turn_is_refused(self, asked: Operator) -> None:
-        bare_ = replace(asked, terms=bare(asked.terms))
-        assert "not begun" in bare_.ask("mask", sum=b"").refused
-        assert not bare_.ask("advertise").refused
-        assert "answered already" in bare_.ask("advertise").refused
+        assert "not begun" in asked.ask("mask", sum=b"").refused
+        assert not asked.ask("advertise").refused
+        assert "answered already" in asked.ask("advertise").refused
         assert spent(asked) == 0
 
     def test_other_terms_than_those_that_were_agreed_are_refused(self, asked: Operator) -> None:
-        assert not replace(asked, terms=bare(asked.terms)).ask("advertise").refused
+        assert not asked.ask("advertise").refused
         more = asked.knobs(noise_multiplier=asked.terms.knobs.noise_multiplier * 1.1)
-        assert "other terms" in more.ask("mask", sum=b"").refused
+        assert "another plan, model or terms" in more.ask("mask", sum=b"").refused
+        assert spent(asked) == 0
+
+    def test_another_model_or_plan_than_the_others_have_is_refused(self, asked: Operator) -> None:
+        """A server that trains one member on a model of its own, and the others on a dead one, would see it alone."""
+        assert not asked.ask("advertise").refused
+        other = replace(asked, terms=replace(asked.terms, weights=asked.terms.weights + 1))
+        assert "another plan, model or terms" in other.ask("mask", sum=b"").refused
+        assert "another plan, model or terms" in asked.but(train={"learning_rate": 9.0}).ask("mask", sum=b"").refused
         assert spent(asked) == 0
 
 

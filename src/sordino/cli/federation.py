@@ -51,17 +51,17 @@ def enrol(
     application: Annotated[list[Path], typer.Argument(help="application.json of each new member")],
     days: Days = 90,
 ) -> None:
-    """Take members in: their keys go into the next version of the registry."""
+    """Take members in, all of them or none: their keys go into the next version of the registry."""
     from sordino.errors import FederationError
     from sordino.federation.folder import FederationFolder
 
-    own = FederationFolder(folder)
+    own, told = FederationFolder(folder), []
     for path in application:
         try:
-            told = json.loads(path.read_text())
+            told.append(json.loads(path.read_text()))
         except (OSError, ValueError):
             raise FederationError(f"{path} is not an application: ask for what `sordino node init` made") from None
-        _new(own.enrol(told, days), own.registry_file)
+    _new(own.enrol(*told, days=days), own.registry_file)
 
 
 @federation.command()
@@ -88,9 +88,9 @@ def renew(folder: _Folder, days: Days = 90) -> None:
 
 def _new(registry: Any, path: Path) -> None:
     until = f"{registry.valid_until:%Y-%m-%d}"
-    print(
-        f"registry version {registry.version}: {len(registry.active)} members, good until {until}; send {path} to all"
-    )
+    print(f"registry version {registry.version}: {len(registry.active)} members, good until {until}")
+    print(f"  digest of their keys: {registry.digest}")
+    print(f"  send to all           {path}")
 
 
 @federation.command()

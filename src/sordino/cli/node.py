@@ -59,11 +59,19 @@ def registry(
 ) -> None:
     """Take in a registry: checked against the operator's key, refused if it is older than one seen before."""
     from sordino.federation.node_folder import NodeFolder
+    from sordino.federation.registry import MemberRegistry
 
     own = NodeFolder(folder)
+    known = set(MemberRegistry.read(own.registry_file).keys) if own.registry_file.exists() else set()
     taken = own.accept_registry(file)
-    until = f"{taken.valid_until:%Y-%m-%d}"
-    print(f"registry version {taken.version} of {taken.federation}: {len(taken.active)} members, good until {until}")
+    until, now = f"{taken.valid_until:%Y-%m-%d}", set(taken.keys)
+    print(f"registry version {taken.version} of {taken.federation}: {len(now)} members, good until {until}")
+    for words, names in (("new ", now - known), ("left", known - now)):
+        if names:
+            print(f"  {words}  {', '.join(sorted(names))}")
+    print(f"  digest of their keys: {taken.digest}")
+    print("  whom the operator signs for counts as a member in secure sums: compare names and digest with members")
+    print("  that you know, by telephone")
     print(f"{own.name} is member {own.number}")
 
 
@@ -76,7 +84,7 @@ def check(folder: _Folder) -> None:
     own = NodeFolder(folder)
     arguments(own, 0)
     print(f"policy: ε at most {own.policy.budget.epsilon:g} over all runs, {', '.join(own.policy.mechanism.allowed)}")
-    print(f"registry: version {own.registry.version}, {own.name} is member {own.number}")
+    print(f"registry: version {own.registry.version}, {own.name} is member {own.number} of {len(own.registry.active)}")
     with own.ledger(write=False) as ledger:
         ledger.verify()
         print(f"ledger: {len(ledger.entries)} releases, unbroken")

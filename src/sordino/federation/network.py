@@ -18,6 +18,7 @@ from sordino.errors import FederationError, ProtocolError
 from sordino.federation.messages import SENDING, Parcel, Stage
 from sordino.federation.plan import RunPlan
 from sordino.federation.registry import MemberRegistry
+from sordino.federation.sizes import check_answer
 from sordino.federation.telling import Telling
 from sordino.types import BoolArray
 
@@ -212,6 +213,7 @@ class NodeNetwork:
 
     def _signed(self, answer: Parcel, request: str, member: int) -> Parcel:
         """Returns an answer that the member signed for this very request; for refusals see `_vouched`."""
+        check_answer(self.plan, answer.parts)
         if answer.answers != request:
             raise ProtocolError("an answer belongs to another request, stage, round or attempt: it is ignored")
         if not answer.refused:

@@ -26,7 +26,7 @@ from sordino.federation.limits import Cost, check_budget, check_data, check_plan
 from sordino.federation.memory import NodeMemory
 from sordino.federation.messages import SENDING, Parcel, Stage
 from sordino.federation.node_folder import NodeFolder
-from sordino.federation.plan import PREPARATION, RunPlan, composed, occasion, preparing, run_of, sum_terms_of
+from sordino.federation.plan import PREPARATION, RunPlan, alike, composed, occasion, preparing, run_of, sum_terms_of
 from sordino.federation.sizes import check_message
 from sordino.federation.unsaid import unsaid
 from sordino.messages import from_bytes, to_bytes
@@ -143,8 +143,8 @@ class Node:
             cost = self._quote(request, ledger, context, turn.terms)
             self._memory.claim(request, self.folder.policy.secure.releases)
             sent = self._contribution(request, context, turn, data)
-            self._memory.remember(request.run, sent.state)
             self._pay(ledger, request, cost)
+            self._memory.remember(request.run, sent.state)  # paid first: noise on an unpaid message is not reused
         return {"message": to_bytes(sent.message)}
 
     def _advertise(self, request: Parcel) -> Parts:
@@ -153,7 +153,7 @@ class Node:
         terms = self._terms(request, context)
         with self.folder.ledger(write=False) as ledger:
             self._quote(request, ledger, context, terms)
-        agreed = sum_terms_of(context, plan, terms, request.attempt, self.folder.number)
+        agreed = sum_terms_of(context, plan, terms, request.attempt, self.folder.number, request.part("alike"))
         client = SumClient(agreed, self.folder.number, *self._known(agreed))
         for left in self._memory.unfinished():
             with suppress(ProtocolError):  # what is over already has no secrets left
@@ -168,8 +168,9 @@ class Node:
         """Trains, and returns its message under its masks: paid for when it leaves, and not if it is refused."""
         context, plan = self._planned(request)
         terms, client = self._terms(request, context), self._resumed(request)
-        if sum_terms_of(context, plan, terms, request.attempt, self.folder.number) != client.terms:
-            raise ProtocolError("the round was announced under other terms than those of its secure sum")
+        told = alike(request.part("plan"), request.part("terms"))
+        if sum_terms_of(context, plan, terms, request.attempt, self.folder.number, told) != client.terms:
+            raise ProtocolError("the round came with another plan, model or terms than those of its secure sum")
         turn, data = self._accepted(context, terms)
         with self.folder.ledger() as ledger:
             cost = self._quote(request, ledger, context, terms)
@@ -178,8 +179,8 @@ class Node:
             if sent.kept is not None:
                 self._memory.keep(request, sent.kept)
             masked = client.mask(request.part("sum"), vector)
-            self._memory.remember(request.run, sent.state)
             self._pay(ledger, request, cost)
+            self._memory.remember(request.run, sent.state)  # paid first: noise on an unpaid message is not reused
         return {"sum": masked, "stated": _number(float(sent.message.squared_multipliers[0]))}
 
     def _consent(self, request: Parcel) -> Parts:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -169,9 +170,9 @@ class Charging:
         durable: bool = True,
     ) -> None:
         """Writes down what was really released, and by whom; durably, or so with the ledger's next `flush`."""
-        digest = hashlib.blake2b(digest_size=16)
+        digest = hashlib.sha256()  # processors have instructions for it: a third of the time of BLAKE2b
         for tensor in [] if released is None else [released.mean, *released.side.values()]:
-            digest.update(tensor.numpy().tobytes())
+            digest.update(tensor.contiguous().numpy())
         self.ledger.settle(reservation, charges, senders, digest.hexdigest(), durable)
 
     def spent(self) -> dict[str, float | None]:
@@ -226,12 +227,11 @@ class Charging:
 
     def _early_end(self) -> float:
         """Returns the chance that one client's own coins decide when the run ends."""
-        eligible = any(charge.payers == "eligible" for charges in self.schedule for charge in charges)
         if self.mechanism.claim is not None:  # it binds all alike, or by their own coins, of which nothing is proved
-            return 0.0 if self.epsilon is None or self.mechanism.claim.per_round or not eligible else 1.0
+            return 0.0 if self.epsilon is None or self.mechanism.claim.per_round or not self._coins else 1.0
         if self.budget is None:
             return 0.0
-        if self.mechanism.adaptive and eligible:
+        if self.mechanism.adaptive and self._coins:
             return 1.0  # what later rounds cost follows releases: nothing is proved about who can pay for them
         others = sum(entry.run != self.run for entry in self.ledger.entries)
         if others not in self._ends:
@@ -239,6 +239,11 @@ class Charging:
                 self.ledger, self.run, self.schedule, self.budget, self.minimum, self.least
             )
         return self._ends[others]
+
+    @cached_property
+    def _coins(self) -> bool:
+        """Whether a promise of the plan rests on nobody knowing who took part."""
+        return any(charge.payers == "eligible" for charges in self.schedule for charge in charges)
 
     @property
     def _held(self) -> Mapping[Guarantee, Filter]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from torch import Tensor
 
 from sordino.errors import BudgetExceeded
@@ -18,7 +17,7 @@ from sordino.random.streams import Randomness
 from sordino.server.charging import Charging, Eligible
 from sordino.server.step import ServerState, ServerStep
 from sordino.stages import Released, Summed
-from sordino.terms import Knobs, Terms, Turn
+from sordino.terms import Knobs, Terms, Turn, without
 from sordino.types import BoolArray, IntArray
 
 
@@ -85,7 +84,7 @@ class ServerSide:
 
     def reserve(self, asked: Asked) -> int:
         """Writes the cost of the round down, durably, and returns the reservation's number."""
-        payers = np.setdiff1d(asked.turn.cohort, asked.mute, assume_unique=True)
+        payers = without(asked.turn.cohort, asked.mute)
         return self.charging.reserve(asked.turn.round_, payers, asked.charges, asked.eligible)
 
     def release(self, asked: Asked, summed: Summed) -> Released:
@@ -100,7 +99,7 @@ class ServerSide:
         Raises:
             LedgerError: the release cost more than was reserved for it.
         """
-        payers = np.setdiff1d(senders, asked.mute, assume_unique=True)
+        payers = without(senders, asked.mute)
         self.charging.settle(reservation, payers, self.mechanism.charges(released.prices), released, durable)
 
     def adapt(self, asked: Asked, here: Position, released: Released) -> Position:

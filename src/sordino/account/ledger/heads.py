@@ -74,8 +74,8 @@ class HeadLog:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: int | None = None
-        self._known: tuple[int, PublishedHead | None] = (0, None)
-        """How long the file was when it was last written here, and its last head."""
+        self._known: tuple[int, int, str] = (0, -1, "")
+        """How long the file was when it was last written here, the row of its last head, and that line's digest."""
 
     def publish(self, seq: int, head: str, key: LedgerKey, link: Link) -> None:
         """Appends a head, unless it or a later one is there.
@@ -86,18 +86,18 @@ class HeadLog:
                 to it.
         """
         with self._locked() as file:
-            size, (known, last) = self._mended(file), self._known
+            size, (known, place, digest) = self._mended(file), self._known
             if size != known:
                 last = _last(file, size, self.path)
                 check_last(last, self.path, key.public, link)
-            if last is None or last.seq < seq:
-                line = PublishedHead(seq, head, now(), "" if last is None else last.digest())
-                last = replace(line, signature=key.sign(line.message()))
-                data = last.line()
+                place, digest = (-1, "") if last is None else (last.seq, last.digest())
+            if place < seq:
+                line = PublishedHead(seq, head, now(), digest)
+                data = replace(line, signature=key.sign(line.message())).line()
                 if os.write(file, data) != len(data):
                     raise OSError(28, "the disk is full")
-                size += len(data)
-            self._known = (size, last)
+                size, place, digest = size + len(data), seq, _digest(data[:-1])
+            self._known = (size, place, digest)
 
     def last(self) -> PublishedHead | None:
         """Returns the head that was published last, None when there is no file or nothing in it."""

@@ -17,7 +17,8 @@ from typing import Self
 import numpy as np
 
 from sordino.account.ledger.clients import NAMES, Clients, join_row
-from sordino.account.ledger.entry import LedgerEntry, normal, reserve_row, settle_row
+from sordino.account.ledger.cohort import Cohort
+from sordino.account.ledger.entry import LedgerEntry, costs_of, normal, now, reserve_row, settle_row
 from sordino.account.ledger.hash_chain import HashChain, LedgerRow
 from sordino.account.ledger.heads import HeadLog, check_last, require_apart, witness_name, witness_row
 from sordino.account.ledger.holders import Holders, hold_row
@@ -148,7 +149,7 @@ class Ledger(LedgerReader):
             if joining is not None:
                 raise LedgerError(f"ledger {self.path} does not know all of these clients: open it for writing")
             return []
-        rows = [] if joining is None else [self._chain.append(lambda seq: join_row(seq, joining, digests))]
+        rows = [] if joining is None else [self._chain.append(join_row(self._chain.next, joining, digests))]
         population = self.population + (joining["count"] if joining else 0)
         if holders is None:
             if self._state.holdings.known:
@@ -158,7 +159,7 @@ class Ledger(LedgerReader):
         everyone = np.arange(population) if self._members is None else self._members
         told, made, kind = self._state.holdings.check(holders, everyone, self._key, population)
         if len(told):
-            rows.append(self._chain.append(lambda seq: hold_row(seq, told, made, kind, population)))
+            rows.append(self._chain.append(hold_row(self._chain.next, told, made, kind, population)))
         return rows
 
     def _remember(self, witness: Path | None) -> None:
@@ -167,7 +168,7 @@ class Ledger(LedgerReader):
             self._logs[1].sync()
             with self._chain.transaction():
                 self.refresh()
-                row = self._chain.append(lambda seq: witness_row(seq, witness))
+                row = self._chain.append(witness_row(self._chain.next, witness))
             self._replay([row])
             self._publish(*self._chain.last)
 
@@ -220,7 +221,7 @@ class Ledger(LedgerReader):
         with self._chain.transaction():
             self.refresh()
             entry = LedgerEntry(
-                seq=-1,
+                seq=self._chain.next,
                 run=run,
                 round_=round_,
                 participants=self._cohort(participants),
@@ -230,6 +231,8 @@ class Ledger(LedgerReader):
                 fingerprint=mark,
                 early_end=early_end,
                 adaptive=adaptive,
+                time=now(),
+                costs=costs_of(paid, self.delta),
             )
             if repeatable and (found := self._state.repeated(entry)) is not None:
                 return found
@@ -239,10 +242,10 @@ class Ledger(LedgerReader):
                 raise LedgerMoved("another run was charged to this ledger just now: nothing is released; run again")
             if (other := self._state.lent(entry)) is not None:
                 raise _same_noise(run, other)
-            row = self._chain.append(lambda seq: reserve_row(seq, entry, self.delta))
-        self._replay([row])
+            self._chain.append(reserve_row(entry, self.delta))
+        self._state.reserve(entry)
         self._publish(*self._chain.last)  # not what others wrote since, which may not be durable yet
-        return row.seq
+        return entry.seq
 
     def settle(
         self,
@@ -271,14 +274,12 @@ class Ledger(LedgerReader):
         digest = self._keyed(digest) if realised else ""
         with self._chain.transaction(durable=False):  # `flush` makes it so
             self.refresh()
-            sent = None if senders is None else self._cohort(senders)
             quoted = self._state.reserved.get(reservation)
             if quoted is None:
                 raise LedgerError(f"reservation {reservation} does not exist: reserve before releasing")
-            if sent is not None and not np.all(quoted.participants.contains(sent.ids())):
-                raise LedgerError(f"reservation {reservation} is settled with clients that it did not name")
+            sent = self._sent(quoted, senders)
             refuse_dearer(quoted.charges, realised, reservation)
-            current, rows = self._state.entries[reservation], []
+            current, anew = self._state.entries[reservation], None
             if current.settled:
                 if not quoted.repeatable:
                     raise LedgerError(f"reservation {reservation} was settled before: reserve every release anew")
@@ -286,15 +287,26 @@ class Ledger(LedgerReader):
                     return
                 if current.charges:
                     raise _otherwise(quoted.run, quoted.round_)
-                again = replace(quoted, repeatable=False)
-                rows.append(self._chain.append(lambda seq: reserve_row(seq, again, self.delta)))
-                quoted = replace(again, seq=rows[0].seq)
-            rows.append(self._chain.append(lambda seq: settle_row(seq, quoted, realised, sent, digest, self.delta)))
-        self._replay(rows)
+                quoted = anew = replace(quoted, seq=self._chain.next, repeatable=False, time=now())
+                self._chain.append(reserve_row(anew, self.delta))
+            costs = quoted.costs if realised == quoted.charges else costs_of(realised, self.delta)
+            settled = replace(quoted, participants=sent, charges=realised, costs=costs, settled=True, digest=digest)
+            self._chain.append(settle_row(self._chain.next, settled, everybody=sent is quoted.participants))
+        if anew is not None:
+            self._state.reserve(anew)
+        self._state.settle(settled)
         with self._publishing:
             self._waiting = self._chain.last
-        if durable or len(rows) > 1:  # a repetition that was none is a new charge
+        if durable or anew is not None:  # a repetition that was none is a new charge
             self.flush()
+
+    def _sent(self, quoted: LedgerEntry, senders: IntArray | None) -> Cohort:
+        """Returns who sent, which are all whom the reservation names or some of them."""
+        everybody = quoted.participants
+        sent = everybody if senders is None else self._cohort(senders)
+        if sent is not everybody and not np.all(everybody.contains(sent.ids())):
+            raise LedgerError(f"reservation {quoted.seq} is settled with clients that it did not name")
+        return everybody if len(sent) == len(everybody) else sent
 
     def flush(self) -> None:
         """Makes durable what was settled, and publishes its head; another thread may meanwhile ask, but not write."""
