@@ -200,6 +200,11 @@ class RunFolder:
             for folder, mode in ((self.private, PRIVATE), *([(self.public, PUBLIC)] if public else [])):
                 replace_file(folder / "scores.json", strict_json.dumps(scores, indent=2).encode(), mode)
 
+    @property
+    def shows_scores(self) -> bool:
+        """Whether the test records are public, so that scores on them were published."""
+        return (self.public / "scores.json").exists()
+
     def log(self, metrics: Mapping[str, Any], released: Mapping[str, Any]) -> None:
         """Appends one line of metrics, and one of what was released of them; what is not finite is written as null."""
         append_line(self.metrics_file, _line(metrics).encode(), PRIVATE)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from sordino.errors import BudgetExceeded
 from sordino.events import Charge
 from sordino.mechanism import Mechanism
 from sordino.random.streams import Randomness
@@ -72,7 +73,11 @@ class ServerSide:
         """
         round_ = here.round_ + 1
         charges = self.mechanism.quote(here.knobs, round_)
-        eligible = self.charging.eligible(round_, charges, present, again)
+        try:
+            eligible = self.charging.eligible(round_, charges, present, again)
+        except BudgetExceeded:
+            self.charging.tell_end(round_)
+            raise
         turn = Turn(Terms(round_, here.weights, here.knobs), self.randomness, here.state)
         cohort = self.mechanism.selector.select(turn, eligible.allowed)
         return Asked(turn.but(cohort=cohort), charges, eligible, cohort[~eligible.allowed[cohort]])

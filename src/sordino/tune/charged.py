@@ -86,7 +86,7 @@ def charged(recipe: Recipe, grid: SettingsGrid, trials: int, out: Path, watcher:
     folder.prepare()
     path = recipe.ledger.path or folder.ledger
     name = f"{out.name}-{secrets.token_hex(4)}"
-    with charging_for(context, path, name, heads=None if recipe.ledger.path else folder.heads) as charging:
+    with charging_for(context, path, name, name, heads=None if recipe.ledger.path else folder.heads) as charging:
         folder.create(context.recipe, {"run": name, "simulation": True, "head": charging.ledger.head, "stream": ""})
         charges = [_whole(guarantee, event, trials, stop) for guarantee, event in _trial(context).items()]
         everyone = np.arange(context.federation.population)

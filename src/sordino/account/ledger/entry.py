@@ -38,6 +38,10 @@ class LedgerEntry:
     """ε of each charge alone, at the ledger's δ (None when infinite)."""
     settled: bool = False
     digest: str = ""
+    early_end: float = 0.0
+    """The chance, as known when it was reserved, that coins decide when its run ends; 1 for a run that ended so."""
+    adaptive: bool = False
+    """Whether noise or sampling of its run follow what the run released, so that a filter has to hold it."""
 
     def same_release(self, other: LedgerEntry) -> bool:
         """Returns whether both describe the same bits: the same run, round, clients, charges, seed and data."""
@@ -61,6 +65,8 @@ def reserve_row(entry: LedgerEntry, delta: float) -> LedgerRow:
         "costs": entry.costs,
         "repeatable": entry.repeatable,
         "fingerprint": entry.fingerprint,
+        "early_end": entry.early_end,
+        "adaptive": entry.adaptive,
         "time": entry.time,
     }
     return LedgerRow(entry.seq, "reserve", canonical(body), entry.participants.pack(), entry.excluded.pack())
@@ -80,6 +86,8 @@ def read_reserve(row: LedgerRow, population: int) -> LedgerEntry:
         fingerprint=body["fingerprint"],
         time=body["time"],
         costs=tuple(body["costs"]),
+        early_end=float(body.get("early_end", 1.0)),  # what earlier versions did not write down is not assumed
+        adaptive=bool(body.get("adaptive", True)),
     )
 
 

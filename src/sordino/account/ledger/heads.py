@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.account.ledger.entry import canonical, now
+from sordino.account.ledger.hash_chain import LedgerRow
 from sordino.account.ledger.keys import LedgerKey, signed
 from sordino.errors import LedgerError, LedgerTampered
 
@@ -128,20 +129,25 @@ class HeadLog:
             raise LedgerError(f"head log {self.path} cannot be read ({error.strerror}): ask its owner") from error
         return text.split(b"\n")[:-1]
 
-    def close(self) -> None:
-        """Makes what was published durable, and closes the file."""
-        file, self._file = self._file, None
-        if file is None:
-            return
+    def sync(self) -> None:
+        """Makes what was published durable."""
         try:
-            os.fsync(file)
+            if self._file is not None:
+                os.fsync(self._file)
         except OSError as error:
             raise LedgerError(
                 f"head log {self.path} cannot be synced ({error.strerror}): what was charged is in the ledger, check "
                 "the disk and open it again"
             ) from error
+
+    def close(self) -> None:
+        """Makes what was published durable, and closes the file."""
+        try:
+            self.sync()
         finally:
-            os.close(file)
+            if self._file is not None:
+                os.close(self._file)
+            self._file = None
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -189,6 +195,16 @@ def require_apart(witness: Path | None, own: Sequence[Path]) -> None:
             raise LedgerError(
                 f"witness {witness} is the ledger's own file {file}: name another one, best out of its writers' reach"
             )
+
+
+def witness_name(witness: Path) -> str:
+    """Returns a digest of where a witness lies, under which its ledger remembers it."""
+    return _digest(os.fsencode(os.path.realpath(witness)))
+
+
+def witness_row(seq: int, witness: Path) -> LedgerRow:
+    """Returns the row that remembers a witness that holds heads."""
+    return LedgerRow(seq, "witness", canonical({"file": witness_name(witness)}))
 
 
 def check_last(last: PublishedHead | None, path: Path, public: str, link: Link) -> None:

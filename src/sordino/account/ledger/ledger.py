@@ -20,7 +20,7 @@ from sordino.account.ledger.clients import NAMES, Clients, join_row
 from sordino.account.ledger.cohort import Cohort
 from sordino.account.ledger.entry import LedgerEntry, costs_of, normal, now, reserve_row, settle_row
 from sordino.account.ledger.hash_chain import HashChain, LedgerRow
-from sordino.account.ledger.heads import HeadLog, check_last, require_apart
+from sordino.account.ledger.heads import HeadLog, check_last, require_apart, witness_name, witness_row
 from sordino.account.ledger.holders import Holders, hold_row
 from sordino.account.ledger.identity import LedgerIdentity, begin, refuse_remains
 from sordino.account.ledger.reading import LedgerReader
@@ -104,6 +104,7 @@ class Ledger(LedgerReader):
                 ledger.must_contain(head)
             if write:
                 ledger._publish(*chain.last)
+                ledger._remember(witness)
         except BaseException:
             chain.close()
             raise
@@ -132,6 +133,8 @@ class Ledger(LedgerReader):
         ledger.refresh()
         if ledger._state.reserved and published[0] is None:
             raise LedgerTampered(f"head log {logs[0].path} is gone: restore it, or move it along with its ledger")
+        if witness is not None and published[1] is None and witness_name(witness) in ledger._state.witnesses:
+            raise LedgerTampered(f"witness {witness} held heads of this ledger and holds none now: restore it")
         for log, last in zip(logs, published, strict=True):
             check_last(last, log.path, identity.public, chain.link)
         return ledger
@@ -159,6 +162,16 @@ class Ledger(LedgerReader):
             rows.append(self._chain.append(hold_row(self._chain.next, told, made, kind, population)))
         return rows
 
+    def _remember(self, witness: Path | None) -> None:
+        """Writes down that a witness holds heads, once they are safe there: one that is emptied later is found out."""
+        if witness is not None and witness_name(witness) not in self._state.witnesses:
+            self._logs[1].sync()
+            with self._chain.transaction():
+                self.refresh()
+                row = self._chain.append(witness_row(self._chain.next, witness))
+            self._replay([row])
+            self._publish(*self._chain.last)
+
     @property
     def head(self) -> str:
         """The hash of the last row, in hex, and durable: who keeps it can see that nobody rewrote the past."""
@@ -178,6 +191,8 @@ class Ledger(LedgerReader):
         repeatable: bool = False,
         fingerprint: str = "",
         head: str | None = None,
+        early_end: float = 0.0,
+        adaptive: bool = False,
     ) -> int:
         """Writes down a release before it happens, and returns its number once that is safe on disk.
 
@@ -193,11 +208,14 @@ class Ledger(LedgerReader):
             fingerprint: names seed, data, recipe and software; releases with different fingerprints are different.
             head: the ledger's head when it was asked who can pay for this; none is empty, so with "" only a release
                 that was reserved before is reserved.
+            early_end: the chance that coins decide when the run ends, which later runs on this ledger have to know.
+            adaptive: whether the run's noise follows its releases, so that later certificates need a filter, too.
 
         Raises:
             LedgerMoved: the head is another one by now, so the answer may be another one, too: ask again.
             LedgerError: it could not be made durable, or it is to be played again and others are asked, or at another
-                price, than when it was released: the same noise must not hide both; nothing may be released.
+                price, than when it was released, or another run's release has noise of the same name: the same noise
+                must not hide both; nothing may be released.
         """
         mark, paid = self._keyed(fingerprint), normal(charges)
         with self._chain.transaction():
@@ -211,6 +229,8 @@ class Ledger(LedgerReader):
                 charges=paid,
                 repeatable=repeatable,
                 fingerprint=mark,
+                early_end=early_end,
+                adaptive=adaptive,
                 time=now(),
                 costs=costs_of(paid, self.delta),
             )
@@ -220,6 +240,8 @@ class Ledger(LedgerReader):
                 raise _otherwise(run, round_)
             if head is not None and self.newest != head:
                 raise LedgerMoved("another run was charged to this ledger just now: nothing is released; run again")
+            if (other := self._state.lent(entry)) is not None:
+                raise _same_noise(run, other)
             self._chain.append(reserve_row(entry, self.delta))
         self._state.reserve(entry)
         self._publish(*self._chain.last)  # not what others wrote since, which may not be durable yet
@@ -331,6 +353,8 @@ class Ledger(LedgerReader):
         """Returns a digest that tells marks apart, and nothing else: they may name private data."""
         if self._key is None:
             raise LedgerError(f"ledger {self.path} was opened for reading: open it for writing")
+        if not mark:
+            return ""
         return self._key.digest(b"sordino.mark", mark.encode()).hex()
 
 
@@ -340,4 +364,13 @@ def _otherwise(run: str, round_: int) -> LedgerError:
         f"round {round_} of run {run} was released before and comes out otherwise under the same noise, which would "
         "show the difference: nothing is released; go on with the recipe, model, machine and software that it began "
         "with, or begin a new run on this ledger"
+    )
+
+
+def _same_noise(run: str, other: str) -> LedgerError:
+    """Returns the refusal of a run whose noise another one uses: both began before either had released anything."""
+    return LedgerError(
+        f"run {run} began beside run {other} with the same recipe on this ledger, so both would draw the same noise, "
+        "and the difference of what they release would have none in it: nothing is released; begin this one anew, "
+        "in another folder"
     )
