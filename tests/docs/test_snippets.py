@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import random
 import re
 import subprocess
 import sys
@@ -45,3 +47,28 @@ def test_a_mechanism_is_written_as_the_page_says_word_by_word(tmp_path: Path) ->
         assert piece.strip() in finished
     package = (ROOT / "tests" / "stranger" / "logistic_noise" / "pyproject.toml").read_text().strip()
     assert package in (ROOT / "docs" / "writing-a-mechanism.md").read_text()
+
+
+def test_the_hospitals_recipe_reads_tables_as_hospitals_write_them(tmp_path: Path) -> None:
+    """Four files like those that the tutorial tells of: semicolons, decimal commas, words, gaps, another order."""
+    page = (ROOT / "docs" / "tutorials" / "hospitals.md").read_text()
+    recipe = re.findall(r"```toml\n(.*?)```", page, re.S)[-1]
+    drawn = random.Random(0)
+    amounts = ["age", "trestbps", "chol", "fbs", "restecg", "thalach", "exang", "oldpeak", "slope", "ca", "thal"]
+    (tmp_path / "tables").mkdir()
+    for place, name in enumerate(("cleveland", "hungarian", "switzerland", "va")):
+        columns = ["patient_id", "visit", "sex", "cp", *amounts, "num"]
+        drawn.shuffle(columns)
+        lines = [columns]
+        for patient in range(150):
+            row = {name: "?" if drawn.random() < 0.1 else f"{drawn.uniform(0, 7):.1f}" for name in amounts}
+            row |= {"patient_id": f"P{patient}", "visit": "01.02.1988", "num": drawn.choice(["healthy", "disease"])}
+            row |= {"sex": drawn.choice(["female", "male"]), "cp": drawn.choice(["typical", "atypical", ""])}
+            cells = [row[name] for name in columns]
+            lines.append([re.sub(r"^(\d+)\.(\d+)$", r"\1,\2", cell) for cell in cells] if place % 2 else cells)
+        separator = ";" if place % 2 else ","
+        (tmp_path / "tables" / f"{name}.csv").write_text("\n".join(separator.join(line) for line in lines))
+    (tmp_path / "mine.toml").write_text(recipe)
+    command = [sys.executable, "-m", "sordino", "run", "mine.toml", "--json", "--out", "run", "--set", "run.rounds=1"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["rounds"] == 1 and not done.stderr.count("warning: feature")

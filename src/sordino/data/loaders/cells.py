@@ -25,7 +25,7 @@ _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 
 
 @dataclass
-class Numbers:
+class NumberReader:
     """Reads numbers of one file.
 
     **Formal guarantees**: a comma is a decimal mark throughout a file or nowhere in it, and 1,234 is never guessed at.
@@ -101,7 +101,7 @@ class Columns:
         names = (*self.numbers, *self.categories)
         return [n for n in names if any(gap(text) and text not in self.categories.get(n, ()) for text in cells[n])]
 
-    def features(self, cells: Mapping[str, str], numbers: Numbers) -> list[float] | None:
+    def features(self, cells: Mapping[str, str], numbers: NumberReader) -> list[float] | None:
         """Returns the features of a record (a gap among numbers is NaN), or None if the record is to be left out.
 
         Raises:
@@ -162,7 +162,7 @@ def remedies(columns: Columns, files: Sequence[tuple[str, Mapping[str, Sequence[
 def _words(name: str, files: Sequence[tuple[str, Mapping[str, Sequence[str]]]], decimal: Decimal) -> set[str]:
     found: set[str] = set()
     for separator, cells in files:
-        numbers = Numbers(separator, decimal)
+        numbers = NumberReader(separator, decimal)
         for text in cells[name]:
             try:
                 if not gap(text) and numbers.read(text) is None:
@@ -174,7 +174,7 @@ def _words(name: str, files: Sequence[tuple[str, Mapping[str, Sequence[str]]]], 
     return found
 
 
-def _number(name: str, text: str, numbers: Numbers) -> float:
+def _number(name: str, text: str, numbers: NumberReader) -> float:
     if gap(text):
         return math.nan
     try:

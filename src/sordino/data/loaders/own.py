@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sordino.data.finite import require_finite
-from sordino.data.loaders.cells import BadCell, Columns, Decimal, Missing, Numbers, gap, remedies
+from sordino.data.loaders.cells import BadCell, Columns, Decimal, Missing, NumberReader, gap, remedies
 from sordino.data.loaders.mnist import pixels
 from sordino.data.loaders.table import TableRow, hold_out, rows, separator_of, unsplit
 from sordino.data.records import Records, count_classes, labels, require_owners
@@ -74,7 +74,7 @@ def own_csv(
     _warn_of_ids(used.numbers)
     x, y, owners = [], [], []
     for table, owner in zip(tables, _stems(paths), strict=True):
-        numbers = Numbers(table.separator, decimal)
+        numbers = NumberReader(table.separator, decimal)
         for place, line in enumerate(table.lines):
             cells = {name: column[place] for name, column in table.cells.items()}
             row = TableRow(table.path, line, list(cells.values()))
@@ -203,7 +203,7 @@ def _require(path: Path) -> None:
         raise DataError(f"{path} is missing; put it there, or correct data.file.")
 
 
-def _target(row: TableRow, name: str, text: str, class_names: Sequence[str], numbers: Numbers) -> float:
+def _target(row: TableRow, name: str, text: str, class_names: Sequence[str], numbers: NumberReader) -> float:
     if class_names:
         if text not in class_names:
             raise row.error(name, f"is {text!r}; it must be one of {', '.join(class_names)} (data.class_names)")
