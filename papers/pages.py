@@ -25,7 +25,7 @@ _LEGEND = """`equal`: the same to the printed digits, or the statement holds. `c
 or within two standard deviations of our seeds. `undecided`: the seeds lie too far apart to tell. `differs`: none of
 these. `not reproducible as printed`: it cannot follow from what is printed, for the reason that is given. `not run`:
 left out, as is said there. `quick` runs have fewer rounds or cases, `full` runs the paper's; both as many seeds as they
-say. One seed has no spread: what it puts less than 5 points from the printed number is `undecided`.
+say. One seed has no spread: what it puts less than 0.05 (5 points) from the printed number is `undecided`.
 """
 _TAKES = """Time of one core that does nothing else: by what other seeds of the same took, else by network and records
 (`papers/estimates.py`). `sordino reproduce --budget MINUTES --docs docs` plays as much of it as fits, seed by seed,

@@ -21,7 +21,7 @@ SPREADS = 2.0
 NARROW = 0.25
 """A spread that reaches farther than this share of the printed number says nothing about it."""
 ALONE = 0.05
-"""What one seed cannot tell: five points of accuracy."""
+"""What one seed cannot tell: five points of accuracy, as much of a loss."""
 _SHORT = 30
 """So long a reason may be said again in every line."""
 
@@ -65,7 +65,7 @@ def judged(printed: float, ours: float, digits: int, tolerance: float, spread: f
 
 WITHIN = f"within {SPREADS:g} standard deviations of the seeds"
 APART = "the seeds lie too far apart to tell"
-ONE_SEED = f"one seed, and less than {100 * ALONE:g} points apart"
+ONE_SEED = f"one seed, and less than {ALONE:g} (of accuracy: {100 * ALONE:g} points) apart"
 UNDECIDED = f"the other way round by less than {SPREADS:g} standard deviations of the seeds' differences"
 
 

@@ -27,7 +27,7 @@ FIGURES = {
     ],
     "xue": ["fig2", "fig3", *(f"fig{n}{part}" for n in (4, 5) for part in "abcd"), "learning", "lemmas", "theorems"],
     "adpfl": ["fig4", "fig4-median", "fig4-speed", "table2", "fig5", "fig6", "definition4"],
-    "cad": [*(f"fig{n}" for n in range(1, 7)), "fig3-growth", "theorems"],
+    "cad": [*(f"fig{n}" for n in range(1, 7)), "fig3-growth", "learning", "theorems"],
     "yuan": [
         *("table2", "fig2-laplace", "table3", "table3-overfitting", "curves", "theorems", "theorem3"),
         *(f"fig{n}" for n in range(2, 11)),
