@@ -54,21 +54,21 @@ class Linear:
         if count == 1:
             return singles[:, 0], singles[:, 0].sqrt()
         # in double precision: where examples cancel, rounding is relative to what cancelled
-        lengths, few = singles.sqrt().sum(1), max(1, DOUBLES // (count * (inputs + outputs)))
-        find = self._gram if count < inputs * outputs / (inputs + outputs) else self._materialised
-        parts = zip(x.split(few), error.split(few), strict=True)
-        squares = torch.cat([find(some.double(), wrong.double()) for some, wrong in parts])
+        lengths = singles.sqrt().sum(1)
+        if count < inputs * outputs / (inputs + outputs):
+            squares = _gram(x).add_(constant).mul_(_gram(error)).sum((1, 2))
+        else:
+            squares = self._materialised(x.double(), error.double())
         rounding = (inputs * outputs + count**2) * DOUBLE_ERROR
         return squares.add_(lengths.double().square_(), alpha=rounding).to(lengths.dtype), lengths
-
-    def _gram(self, x: Tensor, error: Tensor) -> Tensor:
-        """The squared norms without any gradient in memory."""
-        likeness, agreement = torch.bmm(x, x.mT), torch.bmm(error, error.mT)
-        if self.bias is not None:
-            likeness.add_(1)
-        return likeness.mul_(agreement).sum((1, 2))
 
     def _materialised(self, x: Tensor, error: Tensor) -> Tensor:
         """The squared norms with every gradient in memory, which is cheaper for many examples."""
         squares = torch.bmm(error.mT, x).square().sum((1, 2))
         return squares if self.bias is None else squares + error.sum(1).square().sum(1)
+
+
+def _gram(rows: Tensor) -> Tensor:
+    """Returns each client's inner products `[n, b, entries] → [n, b, b]` in double precision."""
+    few = max(1, DOUBLES // (rows.shape[1] * rows.shape[2]))
+    return torch.cat([torch.bmm(some, some.mT) for some in (part.double() for part in rows.split(few))])
