@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from sordino import strict_json
+from sordino.cli.shown import shown
 
 federation = typer.Typer(help="Operate a federation: several machines, each with its own data.", no_args_is_help=True)
 
@@ -151,7 +152,10 @@ def _ended(own: Any, status: Any, as_json: bool) -> None:
         return
     console = Console()
     console.print(certificate(document))
-    console.print(f"\nrun folder: {run_folder} (public/ may be shown to anybody, private/ to nobody)\nreport: {page}")
+    console.print(
+        f"\nrun folder: {shown(run_folder)} (public/ may be shown to anybody, private/ to nobody)\n"
+        f"report: {shown(page)}"
+    )
 
 
 @federation.command()

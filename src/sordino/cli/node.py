@@ -31,6 +31,7 @@ def init(
     from sordino.errors import FederationError
     from sordino.federation.node_folder import NodeFolder
     from sordino.federation.policy import Policy, WhoPolicy
+    from sordino.files import PUBLIC, replace_file
 
     try:
         told = json.loads(join.read_text())
@@ -42,7 +43,7 @@ def init(
     chosen = Policy(who=who) if policy is None else Policy.load(policy).model_copy(update={"who": who})
     made.make(name, server, chosen, authority)
     application = made.path / "application.json"
-    application.write_text(strict_json.dumps(made.application(), indent=2) + "\n")
+    replace_file(application, f"{strict_json.dumps(made.application(), indent=2)}\n".encode(), PUBLIC)
     print(f"made {folder} for {name} of {who.federation}")
     print(f"  compare the operator's key with them, by telephone: {who.operator}")
     print(f"  read and edit   {made.policy_file}  (what this node takes part in, and its own ε)")

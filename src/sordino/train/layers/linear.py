@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sordino.train.layers.layer import DOUBLE_ERROR, SINGLE_ERROR, TINY, Component, product
+from sordino.train.layers.layer import DOUBLE_ERROR, DOUBLES, SINGLE_ERROR, TINY, Component, product
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,19 @@ class Linear:
         if count == 1:
             return singles[:, 0], singles[:, 0].sqrt()
         # in double precision: where examples cancel, rounding is relative to what cancelled
-        x, error, lengths = x.double(), error.double(), singles.sqrt().sum(1)
-        if count < inputs * outputs / (inputs + outputs):
-            likeness, agreement = torch.bmm(x, x.mT).add_(constant), torch.bmm(error, error.mT)
-            squares = likeness.mul_(agreement).sum((1, 2))
-        else:
-            squares = self._materialised(x, error)
+        lengths, few = singles.sqrt().sum(1), max(1, DOUBLES // (count * (inputs + outputs)))
+        find = self._gram if count < inputs * outputs / (inputs + outputs) else self._materialised
+        parts = zip(x.split(few), error.split(few), strict=True)
+        squares = torch.cat([find(some.double(), wrong.double()) for some, wrong in parts])
         rounding = (inputs * outputs + count**2) * DOUBLE_ERROR
         return squares.add_(lengths.double().square_(), alpha=rounding).to(lengths.dtype), lengths
+
+    def _gram(self, x: Tensor, error: Tensor) -> Tensor:
+        """The squared norms without any gradient in memory."""
+        likeness, agreement = torch.bmm(x, x.mT), torch.bmm(error, error.mT)
+        if self.bias is not None:
+            likeness.add_(1)
+        return likeness.mul_(agreement).sum((1, 2))
 
     def _materialised(self, x: Tensor, error: Tensor) -> Tensor:
         """The squared norms with every gradient in memory, which is cheaper for many examples."""
