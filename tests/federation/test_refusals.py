@@ -246,6 +246,15 @@ class TestSecureSum:
         few = replace(asked, terms=replace(asked.terms, cohort=np.array([1, ASKED])))
         assert "smallest_cohort" in few.ask("advertise").refused
 
+    def test_a_cohort_that_dropouts_may_bring_below_the_policy_is_refused(self, asked: Operator) -> None:
+        """Of five, a fifth may vanish: the sum of four is one that the policy does not allow."""
+        node = asked.village.nodes[ASKED]
+        own = node.policy.mechanism.model_copy(update={"smallest_cohort": 5})
+        node.policy_file.write_text(node.policy.model_copy(update={"mechanism": own}).to_toml())
+        few = replace(asked, terms=replace(asked.terms, cohort=np.arange(5)))
+        assert "5 members are asked and 4 of them could open the sum" in few.ask("advertise").refused
+        assert not asked.ask("advertise", attempt=1).refused, "of six, five are left"
+
     def test_a_stage_out_of_turn_is_refused(self, asked: Operator) -> None:
         assert "not begun" in asked.ask("mask", sum=b"").refused
         assert not asked.ask("advertise").refused

@@ -22,7 +22,7 @@ from sordino.aggregate.secure.terms import SumTerms
 from sordino.client.side import ClientSide, Contribution
 from sordino.data.federation import ClientData
 from sordino.errors import NodeRefused, ProtocolError, SordinoError
-from sordino.federation.limits import Cost, check_budget, check_data, check_plan, check_terms
+from sordino.federation.limits import Cost, check_budget, check_cohort, check_data, check_plan, check_terms
 from sordino.federation.memory import NodeMemory
 from sordino.federation.messages import SENDING, Parcel, Stage
 from sordino.federation.node_folder import NodeFolder
@@ -156,6 +156,7 @@ class Node:
         with self.folder.ledger(write=False) as ledger:
             self._quote(request, ledger, context, terms)
         agreed = sum_terms_of(context, plan, terms, request.attempt, self.folder.number, request.part("alike"))
+        check_cohort(self.folder.policy, agreed)
         client = SumClient(agreed, self.folder.number, *self._known(agreed))
         for left in self._memory.unfinished():
             with suppress(ProtocolError):  # what is over already has no secrets left
