@@ -73,8 +73,7 @@ class Movement(Adapter):
             scales=shares(amplitude, self.allocation).float(),
             energy=energy.float(),
             smoothed=scalar(weight),
-            **self._prediction(turn.knobs, released, weight),
-        )
+        ).plus(self._prediction(turn.knobs, released, weight))
 
     def _prediction(self, knobs: Knobs, released: Released, weight: float) -> dict[str, Tensor]:
         """Returns the step that released ones predict, and what the next prediction needs."""

@@ -104,7 +104,7 @@ def _model(recipe: Recipe) -> Iterator[str]:
 
 def _data(recipe: Recipe, classes: int) -> Iterator[str]:
     data, changed = recipe.data, _changed(recipe.data)
-    makers = dict.fromkeys(("feature_scales", "feature_angles"), ("scattering",))
+    makers: dict[str, tuple[str, ...]] = dict.fromkeys(("feature_scales", "feature_angles"), ("scattering",))
     makers |= dict.fromkeys(("feature_count", "feature_seed"), ("patches", "random"))
     for field in (name for name in changed if name.startswith("feature_")):
         wanted = makers.get(field, ("scattering", "patches", "random"))
