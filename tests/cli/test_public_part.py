@@ -43,3 +43,15 @@ def test_the_terminal_has_no_empty_column_and_is_short(command, tmp_path):
 def test_advice_on_a_recipe_begins_with_that_recipe(command, tmp_path):
     (tmp_path / "mine.toml").write_text("[mechanism]\nname = 'dp_sgd'\n[budget]\nepsilon = 2.0\n")
     assert "sordino run mine.toml --set" in command("advise", "mine.toml", cwd=tmp_path).stdout
+
+
+def test_a_budget_that_is_spent_for_all_but_one_is_told_before_the_run(command, tmp_path):
+    """Alice was stricter in the first study, so the second was played with her alone, and nobody said so."""
+    rows = [f"{'alice' if k < 3 else f'p{k // 3}'},{k % 7},{k % 5},{k % 2}" for k in range(60)]
+    (tmp_path / "people.csv").write_text("\n".join(["who,x,y,label", *rows]))
+    public = ("public.population=20", "public.records=60", "public.classes=2", "data.test=0", "budget.epsilon=2")
+    others = ("mechanism.name=dp_fedavg", "run.rounds=1", "ledger.path=l.db", "data.client=who", "data.name=csv")
+    settings = [word for setting in (*public, *others, "data.file=people.csv") for word in ("--set", setting)]
+    command("run", *settings, "--set", "budget.clients={alice=0.1}", "--out", "one", cwd=tmp_path)
+    said = command("run", *settings, "--out", "two", cwd=tmp_path).stderr
+    assert "of 20 clients that the ledger knows, 1 can pay for the first round" in said

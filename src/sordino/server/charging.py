@@ -77,8 +77,23 @@ class Charging:
         """What to say before the run starts: what earlier runs spent, and promises that it and they make infinite."""
         first = self.schedule[0] if self.schedule else ()
         wanted = [charge.guarantee for charge in first if not isinstance(charge.event, Unbounded)]
-        spent = (self.ledger.spent_words(guarantee, self.run, self.epsilon) for guarantee in wanted)
-        return [*filter(None, spent), *self.ledger.clash([charge.guarantee for charge in first], self.run)]
+        spent = [*filter(None, (self.ledger.spent_words(guarantee, self.run, self.epsilon) for guarantee in wanted))]
+        few = self._few_can_pay(first) if spent else None
+        return [*spent, *filter(None, [few]), *self.ledger.clash([charge.guarantee for charge in first], self.run)]
+
+    def _few_can_pay(self, first: Sequence[Charge]) -> str | None:
+        """Returns a sentence where somebody whom the ledger knows has too little left for the first round."""
+        if self.budget is None or self.mechanism.claim is not None:
+            return None
+        binding = [charge.guarantee for charge in first if not isinstance(charge.event, Unbounded)]
+        able = self.ledger.affordable(first, self.budget, self.accountant, binding, self.filters).allowed
+        if able.all():
+            return None
+        return (
+            f"of {len(able):,} clients that the ledger knows, {int(able.sum()):,} can pay for the first round within "
+            f"budget.epsilon = {self.epsilon:g}; the others are left out: raise budget.epsilon, or set "
+            "budget.minimum_clients to the fewest that are worth a run"
+        )
 
     @property
     def budget(self) -> Budget | None:
