@@ -78,6 +78,20 @@ class Recipe(Section):
                 whole[section] = dict(given) if steps else usual | dict(given)
         return whole
 
+    @model_validator(mode="before")
+    @classmethod
+    def _owners(cls, value: Any) -> Any:
+        """Makes owners the clients where the recipe says who they are, and nothing about how records are dealt out."""
+        if not isinstance(value, Mapping):
+            return value
+        data, deal = value.get("data"), value.get("partition", {})
+        file = data.get("file") if isinstance(data, Mapping) else None
+        several = isinstance(file, (list, tuple)) or "*" in str(file or "")
+        named = isinstance(data, Mapping) and (data.get("client") or several)
+        if named and isinstance(deal, Mapping) and "kind" not in deal:
+            return {**value, "partition": {**deal, "kind": "by_key"}}
+        return value
+
     @classmethod
     def load(cls, path: Path | str | None = None, settings: Sequence[str] = ()) -> Recipe:
         """Reads a TOML recipe (None: `begin`, the embedded default) and applies `section.field=value` settings.

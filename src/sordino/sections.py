@@ -37,7 +37,9 @@ class Section(BaseModel):
     @field_validator("*")
     @classmethod
     def _nameable(cls, value: Any) -> Any:
-        if isinstance(value, Path) and "\0" in str(value):
+        if any(
+            "\0" in str(part) for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, Path)
+        ):
             raise ValueError("no file can have the character NUL in its name")
         return value
 
@@ -47,12 +49,23 @@ class DataSection(Section):
 
     name: str = Field("digits", description="data set: see `sordino data`; or `csv` / `npz` for your own file")
     folder: Path | None = Field(None, description="folder that holds the data sets (default: $SORDINO_DATA)")
-    file: Path | None = Field(None, description="your own file, for `csv` and `npz`")
+    file: Path | tuple[Path, ...] | None = Field(
+        None, description="your own file, for `csv` and `npz`; csv: also several, or a pattern (*.csv)"
+    )
     label: str | None = Field(None, description="name of the label column (csv; default: label)")
     client: str | None = Field(None, description="name of the column that says whose record it is (csv)")
     drop: tuple[str, ...] | None = Field(None, description="names of columns to leave out (csv)")
     class_names: tuple[str, ...] | None = Field(
         None, min_length=2, description="values of the label column, in the order of their classes (csv)"
+    )
+    categories: dict[str, tuple[str, ...]] | None = Field(
+        None, description="columns of words, with the words that each can hold: 1 or 0 for each of them (csv)"
+    )
+    missing: Literal["refuse", "middle", "leave_out"] | None = Field(
+        None, description="gaps: refused, the middle of the declared range, or the record is left out (csv)"
+    )
+    decimal: Literal["auto", ".", ","] | None = Field(
+        None, description="decimal mark of numbers (csv; default: a comma only where cells are parted otherwise)"
     )
     classes: int | None = Field(
         None,

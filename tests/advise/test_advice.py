@@ -126,6 +126,6 @@ def test_a_recipe_speaks_for_itself(tmp_path) -> None:
     record = json.loads(asked(str(path), "--json").stdout)
     assert record["known"] == {
         "clients": 1437, "records": 1437, "parameters": 650, "epsilon": 1.0, "delta": 1e-5, "trust": "distributed",
-        "unit": "record", "dropout": 0.0,
+        "unit": "record", "dropout": 0.0, "regression": 0,
     }  # fmt: skip
     assert record["works"] is True

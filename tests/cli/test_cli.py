@@ -28,7 +28,7 @@ def test_json_is_one_object_and_nothing_else(command, tmp_path):
         (["--set", "select.kind=fixed", "--set", "select.size=2000"], "select.size"),
         (["--set", "select.rate=0.1"], "select.kind = 'poisson'"),
         (["--set", "select.size=9"], "select.kind = 'fixed'"),
-        (["--set", "data.client=who"], "partition.kind = 'by_key'"),
+        (["--set", "data.client=who"], "data.client is set, but 'digits' has no such option"),
         (["--seed", "99999999999999999999999"], "run.seed"),
         (["--set", "data.name=mnist", "--set", "data.folder=nowhere"], "mnist"),
         (["--set", "mechanism.noise_multiplier=0.01"], "budget.epsilon"),

@@ -165,7 +165,7 @@ def test_what_a_run_cannot_take_is_told_in_a_sentence(change, tmp_path):
 def test_a_column_of_names_points_to_whose_records_they_are(tmp_path):
     path = tmp_path / "patients.csv"
     path.write_text("ward,age,label\nnorth,40,0\nsouth,50,1\n")
-    with pytest.raises(DataError, match=r"set data\.client = 'ward' .*by_key.* data\.drop = \['ward'\]"):
+    with pytest.raises(DataError, match=r"column ward is 'north'.*data\.client says whose.*data\.drop leaves it out"):
         sordino.Federation.from_csv(path)
 
 
@@ -185,3 +185,18 @@ def test_declared_ranges_scale_the_records(how, tmp_path):
         made = Federation.from_csv(tmp_path / "people.csv", test=0.0, public=public)
     assert sorted(set(made.train_x[:, 0].tolist())) == [-1.0, -0.5, 0.0, 1.0]
     assert made.declared.ranges == {"*": (0.0, 100.0)}
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        DataLoader(TensorDataset(torch.randn(8, 5), torch.randn(8, 3), torch.zeros(8).long()), batch_size=4),
+        [{"x": torch.randn(8, 5), "y": torch.zeros(8).long()}],
+        TensorDataset(torch.randn(8, 5), torch.zeros(8).long()),
+        ["ab"],
+    ],
+    ids=["three tensors", "mappings", "a data set", "words"],
+)
+def test_what_is_no_pair_of_tensors_is_one_sentence(batches):
+    with pytest.raises(DataError, match=r"data loader of '0' must yield pairs \(inputs, labels\)"):
+        sordino.Federation.from_dataloaders([batches])

@@ -360,9 +360,9 @@ def test_csv_targets_may_be_names_or_numbers(tmp_path: Path) -> None:
     ("text", "options", "sentence"),
     [
         ("a,label\n1,0\nx,1\n", {}, r"mine.csv, line 3: column a is 'x'"),
-        ("a,label\n1,0\n,1\n", {}, r"line 3: column a is ''"),
-        ("a,label\n1,0\nnan,1\n", {}, r"line 3: column a is nan"),
-        ("a,label\n1,0\ninf,1\n", {}, r"line 3: column a is inf"),
+        ("a,label\n1,0\n,1\n", {}, r"line 3: column a is empty"),
+        ("a,label\n1,0\nnan,1\n", {}, r"line 3: column a is empty"),
+        ("a,label\n1,0\ninf,1\n", {}, r"line 3: column a is 'inf'"),
         ("a,label\n1,0\n2\n", {}, "line 3 has 1 columns where 2"),
         ("a,b\n1,0\n", {}, "no column 'label'; it has a, b"),
         ("a,label\n1,0\n", {"client": "who"}, "no column 'who'"),

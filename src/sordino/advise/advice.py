@@ -25,7 +25,8 @@ HOPELESS = 0.2
 CLIP_NORM = 0.5
 """What to begin with: the noise follows it, so that only its ratio to real updates counts."""
 GRADIENT_STEP, UPDATE_STEP = 4.0, 1.0
-"""The server's step on a mean gradient, and on a mean of local updates: what the mechanisms take by themselves."""
+"""The server's step on a mean gradient, and on a mean of local updates: what the mechanisms take by themselves.
+Where a number is to be predicted, the first is divided by the number of features (`runs/setup.py`)."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Situation:
     trust: Trust = "distributed"
     unit: Unit | None = None
     dropout: float = 0.0
+    regression: int = 0
+    """Features of a record where a number is to be predicted from them; 0 where classes are."""
 
     def __post_init__(self) -> None:
         if self.clients < 1 or self.records < self.clients:
@@ -109,7 +112,7 @@ def advise(known: Situation) -> Advice:
             known.dropout,
         )
     )
-    step = GRADIENT_STEP if unit == "record" and known.trust != "local" else UPDATE_STEP
+    step = GRADIENT_STEP / (known.regression or 1) if unit == "record" and known.trust != "local" else UPDATE_STEP
     works = plan.signal_to_noise >= 1
     settings: dict[str, object] = {"mechanism.name": picked.mechanism, "mechanism.clip_norm": CLIP_NORM}
     settings |= {f"mechanism.{name}": value for name, value in picked.settings.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -47,12 +48,13 @@ def advise(
         missing = [name for name, value in given.items() if value is None]
         if clients is None or records is None or epsilon is None or size is None:
             raise AccountingError(f"{' and '.join(missing)} must be given (or a recipe): advice follows from them")
-        known = Situation(clients, records, size, epsilon, delta, trust, unit, dropout)
+        numbers = 0 if classes or features is None else features
+        known = Situation(clients, records, size, epsilon, delta, trust, unit, dropout, numbers)
     found = advised(known)
     if as_json:
         print(strict_json.dumps({"known": asdict(known), **asdict(found), "settings": dict(found.settings)}))
     else:
-        _show(found)
+        _show(found, recipe)
 
 
 def _from_recipe(path: Path, settings: list[str]) -> Situation:
@@ -67,12 +69,13 @@ def _from_recipe(path: Path, settings: list[str]) -> Situation:
     if budget.epsilon is None:
         raise RecipeError("budget.epsilon is none, and advice follows from it: set it (--set budget.epsilon=2)")
     width, lost = context.layout.width, max((context.dropout.rate, *context.recipe.dropout.schedule))
+    numbers = 0 if context.federation.classes else math.prod(context.federation.input_shape)
     return Situation(
-        told.people, told.total, width, budget.epsilon, budget.delta, mechanism.trust, mechanism.unit, lost
+        told.people, told.total, width, budget.epsilon, budget.delta, mechanism.trust, mechanism.unit, lost, numbers
     )
 
 
-def _show(found: Advice) -> None:
+def _show(found: Advice, recipe: Path | None) -> None:
     from rich.console import Console
 
     console = Console(soft_wrap=True, highlight=False)
@@ -85,7 +88,8 @@ def _show(found: Advice) -> None:
         "shorter)\n"
     )
     console.print("begin with:" if found.works else "to try it nevertheless:")
-    console.print("sordino run " + " ".join(f"--set {name}={_word(value)}" for name, value in found.settings.items()))
+    begun = "sordino run " if recipe is None else f"sordino run {recipe} "
+    console.print(begun + " ".join(f"--set {name}={_word(value)}" for name, value in found.settings.items()))
 
 
 def _word(value: Any) -> str:

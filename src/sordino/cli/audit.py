@@ -37,7 +37,7 @@ def audit(
     pictures: Annotated[int, typer.Option(min=1, help="pictures to reconstruct (inversion)")] = 6,
     out: Annotated[Path | None, typer.Option(help="picture grid (inversion; default: inversion.png)")] = None,
     model: Annotated[str | None, typer.Option(help=f"(run) {MODEL_HELP}")] = None,
-    data: Annotated[str | None, typer.Option(help=f"(run) {DATA_HELP}")] = None,
+    data: Annotated[list[str] | None, typer.Option(help=f"(run) {DATA_HELP}")] = None,
     seed: Annotated[int, typer.Option(min=0, help="seed of everything that is random")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON on stdout")] = False,
 ) -> None:
@@ -197,12 +197,12 @@ def _number(value: float | None, missing: str) -> str:
     return missing if value is None else f"{value:.4g}"
 
 
-def _run(path: Path, effort: Effort, seed: int, js: bool, model: str | None, data: str | None) -> None:
+def _run(path: Path, effort: Effort, seed: int, js: bool, model: str | None, data: list[str] | None) -> None:
     from sordino.audit.endtoend import audit_run
     from sordino.cli.progress import Bar
     from sordino.runs.folder import RunFolder
 
-    given = own_model(model), None if data is None else data_again(data, RunFolder(path).recipe())
+    given = own_model(model), None if not data else data_again(data, RunFolder(path).recipe())
     with Bar(js) as progress:
         found = audit_run(path, effort, seed, progress.show, *given).to_json()
     if js:
@@ -245,7 +245,7 @@ def _inversion(
     seed: int,
     js: bool,
     model: str | None,
-    data: str | None,
+    data: list[str] | None,
 ) -> None:
     from sordino.audit.inversion import invert, picture, summary
     from sordino.recipe import Recipe

@@ -25,7 +25,8 @@ def certificate(
 ) -> None:
     """Print the certificate of a run, or check one.
 
-    RUN is a run folder, or a certificate.json. The certificate is public: it holds nothing about single clients.
+    RUN is a run folder, its public/ alone, or a certificate.json. The certificate is public: it holds nothing about
+    single clients.
     """
     from sordino.errors import RecipeError
 
@@ -42,9 +43,17 @@ def certificate(
 def _check(path: Path, key: str | None, as_json: bool) -> None:
     from sordino.account.certificate.check import check
 
-    checked = list(check(path / "public" / "certificate.json" if path.is_dir() else path, key))
+    checked = list(check(_file(path), key))
     told = strict_json.dumps({"checked": True, "certificate": str(path), "checks": checked})
     print(told if as_json else "\n".join(checked))
+
+
+def _file(run: Path) -> Path:
+    """Returns the certificate of a run folder, of its public part, or the file itself."""
+    if not run.is_dir():
+        return run
+    inside = run / "public" / "certificate.json"
+    return run / "certificate.json" if not inside.exists() and (run / "certificate.json").exists() else inside
 
 
 def _told(run: Path, as_json: bool, markdown: bool, registry: bool) -> str:
@@ -56,7 +65,7 @@ def _told(run: Path, as_json: bool, markdown: bool, registry: bool) -> str:
     from sordino.account.certificate.registry import registry as entry
     from sordino.errors import LedgerError
 
-    path = run / "public" / "certificate.json" if run.is_dir() else run
+    path = _file(run)
     try:
         document = CertificateDocument.from_json(path.read_text())
     except (OSError, UnicodeDecodeError):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,10 @@ if TYPE_CHECKING:
     from sordino.recipe import Recipe
 
 MODEL_HELP = "your own model: module:name or file.py:name, a torch module or a function that returns one"
-DATA_HELP = "your own data: a .csv or .npz file, or module:name, a Federation or a function that returns one"
+DATA_HELP = (
+    "your own data: a .csv or .npz file (several .csv: once for each), or module:name, a Federation or a function that "
+    "returns one"
+)
 
 
 def own_model(text: str | None) -> nn.Module | None:
@@ -37,14 +42,15 @@ def own_model(text: str | None) -> nn.Module | None:
     return model
 
 
-def own_data(text: str | None) -> Federation | None:
-    """Returns the federation that `module:name` stands for; None for a file (`data_settings`), and for nothing.
+def own_data(given: Sequence[str] | None) -> Federation | None:
+    """Returns the federation that `module:name` stands for; None for files (`data_settings`), and for nothing.
 
     Raises:
         RecipeError: there is no such thing, or it is no federation.
     """
-    if text is None or _is_file(text):
+    if not given or _files(given):
         return None
+    text = given[0]
     from sordino.data.federation import Federation
 
     found = _named("--data", text)
@@ -54,35 +60,50 @@ def own_data(text: str | None) -> Federation | None:
     return made
 
 
-def data_settings(text: str | None) -> list[str]:
-    """Returns the settings that a data file stands for, as `section.field=value`."""
-    if text is None or not _is_file(text):
+def data_settings(given: Sequence[str] | None) -> list[str]:
+    """Returns the settings that data files stand for, as `section.field=value`."""
+    if not given or not (files := _files(given)):
         return []
-    return [f"data.name={Path(text).suffix[1:].lower()}", f"data.file={text}"]
+    return [
+        f"data.name={Path(files[0]).suffix[1:].lower()}",
+        f"data.file={json.dumps(files) if files[1:] else files[0]}",
+    ]
 
 
-def data_again(text: str | None, recipe: Recipe) -> Federation | None:
-    """Returns the data of a run that was played, from a file that was moved or from `module:name`."""
-    if text is None or not _is_file(text):
-        return own_data(text)
+def data_again(given: Sequence[str] | None, recipe: Recipe) -> Federation | None:
+    """Returns the data of a run that was played, from files that were moved or from `module:name`."""
+    if not given or not (files := _files(given)):
+        return own_data(given)
     from sordino.runs.setup import load
 
     if recipe.data.name not in ("csv", "npz"):
         raise RecipeError(
-            f"--data {text}: the run had data of {recipe.data.name!r}, not of a file: give module:factory, a function "
-            "that returns the Federation"
+            f"--data {files[0]}: the run had data of {recipe.data.name!r}, not of a file: give module:factory, a "
+            "function that returns the Federation"
         )
-    return load(recipe.but(data={"file": text}))
+    return load(recipe.but(data={"file": files if files[1:] else files[0]}))
 
 
-def _is_file(text: str) -> bool:
-    return Path(text).suffix.lower() in (".csv", ".npz")
+def _files(given: Sequence[str]) -> list[str]:
+    """Returns the files (of a folder its tables), or nothing where something else is named.
+
+    Raises:
+        RecipeError: several things are named that do not go together.
+    """
+    named = [str(Path(text) / "*.csv") if Path(text).is_dir() else text for text in given]
+    kinds = {Path(text).suffix.lower() for text in named}
+    if kinds <= {".csv"} or (kinds == {".npz"} and len(named) == 1):
+        return named
+    if len(named) > 1:
+        raise RecipeError(f"--data {' --data '.join(given)}: only .csv files can be several; name one thing otherwise")
+    return []
 
 
 def _named(option: str, text: str) -> Any:
     place, sep, name = text.rpartition(":")
     if not sep or not place or not name:
-        raise RecipeError(f"{option} {text!r} is not of the form module:name (or file.py:name)")
+        files = "neither a .csv or .npz file nor " if option == "--data" else "not "
+        raise RecipeError(f"{option} {text!r} is {files}of the form module:name (or file.py:name)")
     try:
         module = _file(Path(place)) if place.endswith(".py") else _module(place)
     except ImportError as error:

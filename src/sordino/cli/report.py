@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from sordino.cli.own import DATA_HELP, data_again
+from sordino.cli.shown import shown
 
 
 def report(
@@ -20,7 +21,7 @@ def report(
     private: Annotated[
         bool, typer.Option("--private", help="show private numbers too; the page is then not for others")
     ] = False,
-    data: Annotated[str | None, typer.Option(help=f"(--private, one run) {DATA_HELP}")] = None,
+    data: Annotated[list[str] | None, typer.Option(help=f"(--private, one run) {DATA_HELP}")] = None,
 ) -> None:
     """Show runs on one self-contained page: certificate, curves, and every plot as a picture.
 
@@ -41,7 +42,8 @@ def report(
         raise RecipeError(
             "--data is for the private page of one run, which shows who holds which labels: add --private"
         )
-    given = data_again(data, RunFolder(runs[0]).recipe()) if data is not None else None
+    runs = [_whole(run) for run in runs]
+    given = data_again(data, RunFolder(runs[0]).recipe()) if data else None
     views = read_all(runs, public=not private, given=given)
     with for_owner_only() if private else nullcontext():
         if len(views) == 1:
@@ -53,7 +55,13 @@ def report(
             files = compared.write(views, target, _beside(target) if images else None)
     pictures = f" and {len(files) - 1} pictures in {_beside(target)}" if images else ""
     told = "a private page: keep it" if private else "a public page: --private makes one with everything"
-    Console(soft_wrap=True).print(f"[bold]{target}[/]{pictures} ({told})", highlight=False)
+    Console(soft_wrap=True).print(f"[bold]{shown(target)}[/]{shown(pictures)} ({told})", highlight=False)
+
+
+def _whole(run: Path) -> Path:
+    """Returns the run folder where its public part is named, which is all that others have."""
+    part = run.resolve()
+    return part.parent if part.name == "public" and (part / "recipe.toml").exists() else run
 
 
 def _beside(target: Path) -> Path:

@@ -104,6 +104,8 @@ class Federation:
     public_y: Tensor | None = None
     declared: PublicCounts = UNDECLARED
     """What is declared public: the only numbers about the data that a mechanism may be composed from."""
+    columns: tuple[str, ...] = ()
+    """Names of the features, where they have any."""
 
     def __post_init__(self) -> None:
         if not len(self.train_x):
@@ -270,7 +272,11 @@ class Federation:
 
     @classmethod
     def from_csv(
-        cls, file: str | os.PathLike[str], label: str = "label", client: str | None = None, **options: Any
+        cls,
+        file: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        label: str = "label",
+        client: str | None = None,
+        **options: Any,
     ) -> Federation:
         """Makes a federation of a CSV file with a header; see `sordino.data.from_own.from_csv`."""
         from sordino.data.from_own import from_csv

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from sordino.data.federation import Federation
+from sordino.data.loaders.cells import GAPS, Columns, Missing
 from sordino.data.make import federate
 from sordino.data.public import PublicCounts
-from sordino.data.ranges import Outside, Range
+from sordino.data.ranges import Outside, Range, in_ranges
 from sordino.data.records import require_owners
 from sordino.data.settings import PartitionSettings
 from sordino.errors import DataError
@@ -31,6 +32,8 @@ def from_dataframe(
     class_names: Sequence[str] = (),
     ranges: Mapping[str, Range] | None = None,
     outside: Outside = "refuse",
+    categories: Mapping[str, Sequence[str]] | None = None,
+    missing: Missing = "refuse",
     **options: Any,
 ) -> Federation:
     """Makes a federation of a data frame: pandas', or anything with `columns` and columns by name.
@@ -43,18 +46,20 @@ def from_dataframe(
         class_names: the values of the label column, if it holds names, in the order of their classes.
         ranges: declared lowest and highest values of columns, which are mapped to [−1, 1].
         outside: what becomes of values outside them.
+        categories: by column, the words that it can hold: each becomes a feature that is 1 or 0.
+        missing: what becomes of gaps: `refuse`, `middle` (of the declared range), or `leave_out` their records.
         **options: what else `Federation.of` takes.
     """
     columns = [str(name) for name in frame.columns]
     for name in (label, *([client] if client else []), *drop):
         if name not in columns:
             raise DataError(f"the data frame has no column {name!r}: it has {', '.join(columns)}.")
-    used = tuple(name for name in columns if name not in {label, client, *drop})
-    if not used:
+    used = Columns.of([name for name in columns if name not in {label, client, *drop}], categories or {}, missing)
+    if not used.names:
         raise DataError("the data frame has no columns left to learn from: drop fewer.")
-    x = np.stack([_numbers(frame, name) for name in used], axis=1)
-    y = _labels(frame, label, class_names)
-    named = None if client is None else np.asarray(frame[client])
+    numbers, kept = _features(frame, used)
+    y = _labels(frame, label, class_names)[kept]
+    named = None if client is None else np.asarray(frame[client])[kept]
     if named is not None:
         require_owners(f"the data frame's column {client!r}", named)  # before a gap becomes a name like others
     owners = None if named is None else [str(name) for name in named]
@@ -62,15 +67,15 @@ def from_dataframe(
     if public is not None and public.ranges:  # by the names of columns, which `of` does not know
         ranges, options = ranges or public.ranges, options | {"public": replace(public, ranges=None)}
     options = {"name": "data frame"} | ({"classes": len(class_names)} if class_names else {}) | options
-    made = Federation.of(x, y, owners, **options)
+    x = in_ranges(options["name"], torch.from_numpy(numbers), ranges or {}, used.names, outside, used.coded)
+    made = replace(Federation.of(x, y, owners, **options), columns=used.names)
     if not ranges:
         return made
-    told = PublicCounts(ranges={name: (low, high) for name, (low, high) in ranges.items()})
-    return made.scaled(ranges, used, outside).noting(told)
+    return made.noting(PublicCounts(ranges={name: (low, high) for name, (low, high) in ranges.items()}))
 
 
 def from_csv(
-    file: str | os.PathLike[str],
+    file: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     label: str = "label",
     client: str | None = None,
     *,
@@ -80,13 +85,16 @@ def from_csv(
     """Makes a federation of a CSV file with a header, read and split as `sordino run --data file.csv` does.
 
     Args:
-        file: the file.
+        file: the file; or several with the same columns in any order, or a pattern (`*.csv`).
         label: the column to predict.
-        client: the column that names the owner of each record; without one, every record is a client.
+        client: the column that names the owner of each record; without one, every file is a client where there are
+            several, else every record.
         public: what is declared public; a run asks for what is missing.
-        **options: what else `sordino.data.federate` takes: `drop`, `class_names`, `classes`, `test`, `ranges`, …
+        **options: what else `sordino.data.federate` takes: `drop`, `class_names`, `classes`,
+            `categories`, `missing`, `decimal`, `test`, `ranges`, …
     """
-    spread = PartitionSettings("by_key" if client else "iid")
+    several = not isinstance(file, (str, os.PathLike)) or "*" in str(file)
+    spread = PartitionSettings("by_key" if client or several else "iid")
     if public is not None and public.ranges:
         options.setdefault("ranges", public.ranges)
     made = federate("csv", partition=spread, file=file, label=label, client=client, **options)
@@ -113,11 +121,38 @@ def from_dataloaders(
     return Federation.of(x, y, owners, test=aside, **{"name": "data loaders"} | options)
 
 
+def _features(frame: Any, used: Columns) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Returns the features of the records that are kept (gaps are NaN), and which records those are."""
+    numbers = [_numbers(frame, name) for name in used.numbers]
+    coded, empty = [], [np.isnan(column) for column in numbers]
+    for name, words in used.categories.items():
+        texts = np.array(["" if _gap(value) else str(value) for value in np.asarray(frame[name])], object)
+        empty.append(texts == "")
+        unknown = next((text for text in texts if text and text not in words), None)
+        if unknown is not None:
+            raise DataError(f"column {name!r} holds {unknown!r}, which categories[{name!r}] lacks: add it.")
+        coded += [(texts == word).astype(np.float32) for word in words]
+    gaps = np.any(empty, axis=0)
+    if gaps.any() and used.missing == "refuse":
+        raise DataError(
+            f"record {int(np.flatnonzero(gaps)[0])} has a gap ({int(gaps.sum())} in all have): missing='middle' counts "
+            "gaps as the middle of the declared range, missing='leave_out' leaves those records out."
+        )
+    kept = ~gaps if used.missing == "leave_out" else np.ones_like(gaps)
+    return np.stack([*numbers, *coded], axis=1)[kept], kept
+
+
+def _gap(value: object) -> bool:
+    return str(value).casefold() in GAPS
+
+
 def _numbers(frame: Any, name: str) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(frame[name]).astype(np.float32)
     except (TypeError, ValueError):
-        raise DataError(f"column {name!r} holds something that is no number: encode it, or name it in drop.") from None
+        raise DataError(
+            f"column {name!r} holds something that is no number: list its words in categories, or name it in drop."
+        ) from None
 
 
 def _labels(frame: Any, label: str, class_names: Sequence[str]) -> np.ndarray[Any, Any]:
@@ -134,7 +169,20 @@ def _labels(frame: Any, label: str, class_names: Sequence[str]) -> np.ndarray[An
 
 
 def _all(name: str, batches: Batches) -> tuple[Tensor, Tensor]:
-    pairs = [(torch.as_tensor(x), torch.as_tensor(y)) for x, y in batches]
+    pairs = [_pair(name, batch) for batch in batches]
     if not pairs:
         raise DataError(f"the data loader of {name!r} is empty: leave the client out.")
     return torch.cat([x for x, _ in pairs]), torch.cat([y for _, y in pairs])
+
+
+def _pair(name: str, batch: Any) -> tuple[Tensor, Tensor]:
+    try:
+        x, y = (torch.as_tensor(part) for part in batch)
+        if not isinstance(batch, Mapping) and y.dim() and len(x) == len(y):
+            return x, y
+    except (TypeError, ValueError, RuntimeError):
+        pass
+    raise DataError(
+        f"the data loader of {name!r} must yield pairs (inputs, labels) of tensors, batch by batch: wrap a data set in "
+        "a DataLoader, and join several inputs into one tensor that the model's forward pass takes apart."
+    )

@@ -17,7 +17,7 @@ from sordino.data.files import data_folder
 from sordino.data.keyed import key
 from sordino.data.normalise import scale
 from sordino.data.published import published
-from sordino.data.ranges import Outside, Range, scaled
+from sordino.data.ranges import Outside, Range, in_ranges
 from sordino.data.records import Records, split
 from sordino.data.settings import PartitionSettings, spread
 from sordino.errors import DataError
@@ -76,8 +76,9 @@ def federate(
         plain = "none" if normalise == "auto" and wanted.kind != "none" else normalise
         return wanted(scale(x, plain), kept_in)
 
-    if ranges:
-        train_x, test_x = (scaled(name, x, ranges, records.columns, outside) for x in (records.train_x, records.test_x))
+    if ranges or options.get("missing") == "middle":
+        train_x, test_x = (in_ranges(name, x, ranges or {}, records.columns, outside, records.coded)
+                           for x in (records.train_x, records.test_x))  # fmt: skip
         records = replace(records, train_x=train_x, test_x=test_x)
     kept, aside = split(len(records.train_y), public_fraction, key(seed, "public"), "data.public_fraction")
     whole = not len(aside)  # then nothing need be copied
@@ -99,6 +100,7 @@ def federate(
         None if whole else prepared(records.train_x[aside]),
         None if whole else records.train_y[aside],
         replace(told, ranges=ranges or None),
+        records.columns if wanted.kind == "none" else (),
     )
 
 

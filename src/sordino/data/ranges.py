@@ -53,6 +53,39 @@ def scaled(
     return torch.where(named, inside, x)
 
 
+def in_ranges(
+    name: str, x: Tensor, ranges: Mapping[str, Range], columns: Sequence[str], outside: Outside, coded: int = 0
+) -> Tensor:
+    """Returns records of a table scaled by their ranges, with each gap (NaN) at the middle of its range, which is 0.
+
+    Args:
+        name: how errors call the data.
+        x: records, with NaN where a value is missing.
+        ranges: as for `scaled`.
+        columns: names of the features.
+        outside: whether values outside are refused or clipped.
+        coded: how many features, the last ones, stand for words: they stay as they are.
+
+    **Edge cases**: a gap in a feature without a range has no middle, and is refused.
+    """
+    amounts = x.shape[-1] - coded
+    made = x[..., :amounts]
+    if ranges and amounts:
+        made = scaled(name, made, ranges, columns[:amounts], outside)
+    gaps = made.isnan()
+    if gaps.any():
+        ranged = {place for place in range(amounts) if EVERY in ranges or {columns[place], str(place)} & set(ranges)}
+        lacking = [columns[place] for place in sorted(set(torch.nonzero(gaps)[:, -1].tolist()) - ranged)]
+        if lacking:
+            raise DataError(
+                f"{name}: data.missing = 'middle' stands for the middle of a declared range, and {', '.join(lacking)} "
+                f"{'have' if len(lacking) > 1 else 'has'} gaps and no range: declare public.ranges for "
+                f"{'them' if len(lacking) > 1 else 'it'}."
+            )
+        made = made.nan_to_num(0.0)
+    return torch.cat([made, x[..., amounts:]], -1) if coded else made
+
+
 def _place(name: str, feature: str, columns: Sequence[str], width: int, dimensions: int) -> int:
     if dimensions == 2 and feature in columns:
         return columns.index(feature)

@@ -25,6 +25,8 @@ class Records:
     owners: NDArray[np.generic] | None = None
     columns: tuple[str, ...] = ()
     """Names of the features, where they have any."""
+    coded: int = 0
+    """How many features, the last ones, stand for words: ones and zeros, which no range scales."""
 
 
 def inputs(x: Tensor | ArrayLike) -> Tensor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.data.ranges import EVERY, Range
-from sordino.errors import DataError
+from sordino.errors import DataError, SordinoError
 
 OBSERVED: Literal["observed"] = "observed"
 """Says that a number may be read off the data, since it may be published."""
@@ -20,6 +21,31 @@ UNSCALED: Literal["unscaled"] = "unscaled"
 
 class Undeclared(DataError, ValueError):
     """A fact that everybody could infer from the model was not declared, or was contradicted."""
+
+
+_WORDS = {
+    'set data.outside = "clip"': "set outside='clip'",
+    "public.ranges": "feature_ranges",
+    "public.": "",
+    "budget.": "",
+    "run.rounds": "rounds",
+    "server.learning_rate": "learning_rate",
+    "`sordino recipe --explain`": "`sordino recipe --explain` (options=… are the mechanism's)",
+}
+"""What a recipe's settings are called here."""
+
+
+@contextmanager
+def own_words() -> Iterator[None]:
+    """Lets refusals of a run name an estimator's parameters in place of a recipe's settings."""
+    try:
+        yield
+    except SordinoError as error:
+        told = str(error)
+        for theirs, ours in _WORDS.items():
+            told = told.replace(theirs, ours)
+        error.args = (told, *error.args[1:])
+        raise
 
 
 def ranges_of(told: Any, names: Sequence[str], width: int) -> dict[str, Range]:
@@ -102,7 +128,7 @@ def classes_of(told: Any, y: NDArray[Any]) -> NDArray[Any]:
         return found
     classes = np.unique(np.asarray(told))
     if strangers := [label for label in found if label not in classes]:
-        raise Undeclared(f"y holds the label {strangers[0]!r}, which is not in classes: add it")
+        raise Undeclared(f"y holds the label {str(strangers[0])!r}, which is not in classes: add it")
     return classes
 
 

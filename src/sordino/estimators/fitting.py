@@ -21,7 +21,7 @@ from sordino.data.public import PublicCounts
 from sordino.data.ranges import Outside, scaled
 from sordino.data.records import require_owners
 from sordino.errors import DataError, RecipeError
-from sordino.estimators.declared import Undeclared, count_of, ranges_of
+from sordino.estimators.declared import Undeclared, count_of, own_words, ranges_of
 from sordino.mechanisms import MECHANISMS
 from sordino.recipe import Recipe
 from sordino.runs.run import run
@@ -119,7 +119,7 @@ class PrivateEstimator(BaseEstimator):
         """Trains on rows that were validated, and keeps model and certificate."""
         federation = self._federation(X, y, classes, groups)
         own = self.model if isinstance(self.model, nn.Module) else None
-        with tempfile.TemporaryDirectory() as folder:
+        with own_words(), tempfile.TemporaryDirectory() as folder:
             outcome = run(
                 Recipe.begin(self._sections() | {"public": federation.declared}),
                 model=own,
@@ -142,7 +142,9 @@ class PrivateEstimator(BaseEstimator):
         self._ranges = ranges_of(self.feature_ranges, list(getattr(self, "feature_names_in_", ())), X.shape[1])
         people = 1 if groups is None else count_of("population", self.population, len(np.unique(owners)))
         told = PublicCounts(people, count_of("records", self.records, len(X)), classes, test=True)
-        return Federation.of(self._scaled(X, self.outside), y, owners, None, classes, 0, self.federation or "X", told)
+        with own_words():
+            x = self._scaled(X, self.outside)
+            return Federation.of(x, y, owners, None, classes, 0, self.federation or "X", told)
 
     def _sections(self) -> dict[str, Any]:
         name = self.mechanism or _MECHANISMS.get((self.unit, self.trust))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -12,7 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from sordino.errors import ModelError
+from sordino.errors import ModelError, SordinoWarning
 from sordino.models.outputs import scores
 
 _PROBES = 3
@@ -82,10 +83,11 @@ def _answers(module: nn.Module, x: Tensor) -> bool:
         return False
 
 
-def in_memory(module: nn.Module) -> nn.Module:
+def in_memory(module: nn.Module | type[nn.Module]) -> nn.Module:
     """Returns the module where weights are kept (ordinary memory): itself, or a copy of one that is on a device."""
     if not isinstance(module, nn.Module):
-        raise ModelError(f"model is {module!r}: give a torch.nn.Module, or settings of the recipe's model section.")
+        made = f"call it, model={module.__name__}()" if isinstance(module, type) else "give a torch.nn.Module"
+        raise ModelError(f"model is {module!r}: {made}, or give settings of the recipe's model section.")
     held = [*module.parameters(), *module.buffers()]
     return copy.deepcopy(module).cpu() if any(each.device.type != "cpu" for each in held) else module
 
@@ -124,16 +126,25 @@ def check_outputs(
 ) -> None:
     """Raises a ModelError unless the model has an output for each class, or for each number that is to be predicted.
 
-    **Edge cases**: more outputs than classes are fine: the others are never right. No private data is used.
+    **Edge cases**: more outputs than classes are fine: the others are never right. Shares that add up to 1 are warned
+    of. No private data is used.
     """
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         records = torch.zeros(_PROBES, *input_shape, dtype=input_dtype)
-        found = tuple(scores(copy.deepcopy(module).eval()(records)).shape)
+        answer = scores(copy.deepcopy(module).eval()(records))
+        found = tuple(answer.shape)
     each = f"the model's output has shape {found[1:]} for a record"
     if classes and (len(found) != 2 or found[1] < classes):
         raise ModelError(
             f"{each}, but there are {classes} classes, numbered from 0: give its last layer {classes} outputs, or "
             "number the labels 0, 1, … without gaps."
+        )
+    if classes and bool((answer >= 0).all()) and torch.allclose(answer.sum(1), torch.ones(len(answer)), atol=1e-5):
+        warnings.warn(
+            "the model's outputs add up to 1, as after a softmax, and the loss takes the softmax once more, which "
+            "leaves little to learn from: leave the last one out",
+            SordinoWarning,
+            stacklevel=2,
         )
     if not classes and math.prod(found[1:]) != math.prod(target_shape):
         raise ModelError(
@@ -164,7 +175,7 @@ def _group_norm(channels: int) -> str:
 
 def _check_weights(module: nn.Module) -> None:
     if not any(p.requires_grad for p in module.parameters()):
-        raise ModelError("the model has no trainable weights: nothing could be learnt.")
+        raise ModelError("the model has no trainable weights: unfreeze some (requires_grad_(True)).")
     for name, parameter in module.named_parameters():
         if isinstance(parameter, nn.parameter.UninitializedParameter):
             raise ModelError(f"weight {name!r} has no shape yet: run the model on one record before training.")
@@ -209,6 +220,8 @@ def _forward(module: nn.Module, x: Tensor) -> Tensor:
         raise
     except Exception as error:  # whatever the user's own code raises
         reason = str(error) if isinstance(error, RuntimeError | ValueError | IndexError) else repr(error)
+        if isinstance(error, TypeError) and "positional argument" in str(error):
+            reason += ": it is given one tensor of records; join several inputs into one, and take it apart in forward"
         raise ModelError(f"the model does not accept records of shape {tuple(x.shape[1:])}: {reason}") from error
 
 

@@ -33,26 +33,29 @@ def divergence(context: RunContext, weights: Tensor, loss: float | None, round_:
 def uneven(context: RunContext) -> str | None:
     """Returns a sentence where features of a table have very different scales and no ranges are declared; else None.
 
+    They stand beside the constant 1 that a layer adds, which is a feature as well.
+
     It is measured on private records, told to whoever runs it, and written nowhere.
     """
     x, told = context.federation.train_x, context.federation.declared.ranges
-    if x.dim() != 2 or not x.is_floating_point() or x.shape[1] < 2 or told or not len(x):
+    if x.dim() != 2 or not x.is_floating_point() or told or not len(x):
         return None
     sizes = x.double().square().mean(0).sqrt()
-    sizes = torch.where(sizes > 0, sizes, sizes.max())
+    sizes = torch.cat([torch.where(sizes > 0, sizes, sizes.max()), torch.ones(1, dtype=torch.float64)])
     largest, smallest = int(sizes.argmax()), int(sizes.argmin())
     ratio = float(sizes[largest] / sizes[smallest])
     if not ratio > UNEVEN:
         return None
+    names = [f"feature {name}" for name in context.federation.columns or range(x.shape[1])] + ["the constant 1"]
     return (
-        f"feature {largest} is about {ratio:.2g} times as large as feature {smallest}, so clipping leaves little of "
+        f"{names[largest]} is about {ratio:.2g} times as large as {names[smallest]}, so clipping leaves little of "
         "the small ones (measured on private records: do not publish it): declare lowest and highest values, e.g. "
         'public.ranges = { age = [0, 120], "*" = [0, 1] }; scaling by declared ranges costs nothing'
     )
 
 
 def disappointment(context: RunContext, loss: float | None, accuracy: float | None) -> str | None:
-    """Returns a sentence where the final model is worse than one that never looks at features; else None.
+    """Returns a sentence where the final model is no better than one that never looks at features; else None.
 
     It is told to whoever runs it and written nowhere: where test records are private, so is the comparison.
     """
@@ -64,7 +67,7 @@ def disappointment(context: RunContext, loss: float | None, accuracy: float | No
         return f"the loss of the final model on the test records is infinite or not a number{aside}: take smaller steps"
     if accuracy is not None:
         usual = float(y.bincount().max()) / len(y)
-        if accuracy < usual:
+        if accuracy <= usual:
             return (
                 f"the final model is right on {accuracy:.1%} of the test records, and always naming their most "
                 f"frequent class on {usual:.1%}{aside}: it learned nothing of use; `sordino advise` says what would "
@@ -72,7 +75,7 @@ def disappointment(context: RunContext, loss: float | None, accuracy: float | No
             )
         return None
     mean = float((y.double() - y.double().mean(0)).square().mean())
-    if loss > mean:
+    if loss >= mean:
         return (
             f"the final model's squared error on the test records is {loss:.4g}, and that of always naming their mean "
             f"{mean:.4g}{aside}: it learned nothing of use; `sordino advise` says what would help"

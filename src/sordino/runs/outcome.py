@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
+from sordino.data.records import inputs
+from sordino.errors import DataError
 from sordino.models.checks import suited
 from sordino.models.outputs import scores
 from sordino.opening.feature_map import FeatureMap
@@ -58,10 +61,23 @@ class Outcome:
         module.load_state_dict(self.context.layout.unflatten(self.weights), strict=False)
         return (module if self.lens is None else nn.Sequential(copy.deepcopy(self.lens), module)).eval()
 
-    def predict(self, x: Tensor) -> Tensor:
-        """Returns the class of each record, or its predicted numbers for regression."""
+    def predict(self, x: Tensor | ArrayLike) -> Tensor:
+        """Returns the class of each record, or its predicted numbers for regression.
+
+        Records are given as the model was given them: scaled by `public.ranges`, where these were declared
+        (`sordino.data.ranges.scaled`).
+
+        Raises:
+            DataError: records are no numbers, or have another shape than those that it was trained on.
+        """
+        records, shape = inputs(x), self.context.federation.input_shape
+        if tuple(records.shape[1:]) != shape:
+            raise DataError(
+                f"records have the shape {tuple(records.shape[1:])}, and the model was trained on {shape}: give one "
+                "row a record, with the same features in the same order."
+            )
         with torch.no_grad():
-            out = scores(self.model(suited(self.model, x.cpu())))
+            out = scores(self.model(suited(self.model, records)))
         return out.argmax(1) if self.context.federation.classes else out
 
     def scores_by_client(self) -> dict[str, Scores]:

@@ -30,6 +30,7 @@ from sordino.select.fixed import Everyone, FixedSize
 from sordino.select.poisson import Poisson
 from sordino.server.step import ServerStep, step_of_path, usual_path
 from sordino.stages import Prices
+from sordino.train.local import ExampleGradients
 from sordino.train.settings import LocalTraining
 from sordino.train.trainer import Trainer
 
@@ -86,7 +87,7 @@ def assemble(
         layout,
         layout.flatten({name: p.detach() for name, p in module.named_parameters()}).clone(),
         Dropout(**recipe.dropout.model_dump()),
-        _step(recipe, mechanism, facts),
+        _step(recipe, mechanism, facts, federation.input_shape),
         facts.target,
         Streams(recipe.run.seed),
     )
@@ -116,10 +117,17 @@ def noise_beside(context: RunContext, spent: Prices) -> float:
     return spec.compose(recipe.mechanism, facts).adapter.start().noise_multiplier
 
 
-def _step(recipe: Recipe, mechanism: Mechanism, facts: PublicFacts) -> ServerStep:
-    """Returns the server's step: as long as is set, or as a path asks for, or the mechanism's own."""
+def _step(recipe: Recipe, mechanism: Mechanism, facts: PublicFacts, record: tuple[int, ...]) -> ServerStep:
+    """Returns the server's step: as long as is set, or as a path asks for, or the mechanism's own.
+
+    Where numbers are predicted from gradients, the mechanism's own is divided by the number of features: a squared
+    error curves as much as its features are long, and a step that suits classes runs away.
+    """
     chosen, rounds = recipe.server, recipe.run.rounds
-    rate = chosen.learning_rate or mechanism.server_learning_rate
+    usual = mechanism.server_learning_rate
+    if not facts.classes and isinstance(mechanism.local, ExampleGradients):
+        usual /= max(1, math.prod(record))
+    rate = chosen.learning_rate or usual
     if chosen.path is not None:
         path = chosen.path if chosen.path != "auto" else _usual_path(mechanism, facts)
         rate = step_of_path(path, rounds, mechanism.adapter.start().clip_norm)
@@ -139,7 +147,7 @@ def load(recipe: Recipe) -> Federation:
     if recipe.data.client is not None and recipe.partition.kind != "by_key":
         raise RecipeError(
             f"data.client names the owners' column, but partition.kind is {recipe.partition.kind!r} and deals records "
-            "out otherwise: set partition.kind = 'by_key', or leave data.client out"
+            "out otherwise: leave one of them out"
         )
     if chosen["classes"] is None and chosen["name"] in data.DATASETS and _takes_classes(chosen):
         chosen["classes"] = recipe.public.classes

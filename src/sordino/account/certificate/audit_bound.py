@@ -66,7 +66,8 @@ def audit_bound(folder: Path) -> AuditBound | None:
     Raises:
         RecipeError: the file is damaged.
     """
-    path = folder / "public" / FILE
+    inside = folder / "public" / FILE
+    path = inside if inside.exists() else folder / FILE  # the public part may have been handed over alone
     try:
         return _READER.validate_python(json.loads(path.read_text()))
     except FileNotFoundError:

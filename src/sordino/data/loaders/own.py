@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
+import warnings
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,59 +18,132 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sordino.data.finite import require_finite
+from sordino.data.loaders.cells import BadCell, Columns, Decimal, Missing, NumberReader, gap, remedies
 from sordino.data.loaders.mnist import pixels
-from sordino.data.loaders.table import TableRow, hold_out, rows, unsplit
+from sordino.data.loaders.table import TableRow, hold_out, rows, separator_of, unsplit
 from sordino.data.records import Records, count_classes, labels, require_owners
-from sordino.errors import DataError
+from sordino.errors import DataError, SordinoWarning
+
+_ID = re.compile(r"(^|[^a-z])(id|uuid|mrn)$|#$", re.IGNORECASE)
+"""Names that people give to columns of ids."""
 
 
 def own_csv(
     folder: Path,
-    file: str | os.PathLike[str],
+    file: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     label: str = "label",
     client: str | None = None,
     drop: Sequence[str] = (),
     class_names: Sequence[str] = (),
     classes: int | None = None,
     test: float = 0.2,
+    categories: Mapping[str, Sequence[str]] | None = None,
+    missing: Missing = "refuse",
+    decimal: Decimal = "auto",
 ) -> Records:
-    """Reads a CSV file with a header. Features are taken as they are: declare `public.ranges`.
+    """Reads CSV files with a header each. Features are taken as they are: declare `public.ranges`.
+
+    Cells may be parted by commas, semicolons, tabs or bars, as the header shows.
 
     Args:
         folder: the data folder.
-        file: the file, as seen from the current folder, else from the data folder.
+        file: the file, as seen from the current folder, else from the data folder; or several, or a pattern
+            (`*.csv`), with the same columns in any order.
         label: the column to predict: classes 0, 1, …, or `class_names`, or any number for regression.
-        client: the column that names the owner of each record, if there is one.
+        client: the column that names the owner of each record; of several files, each is an owner by default.
         drop: columns to leave out.
         class_names: the values of the label column, if it holds names, in the order of their classes.
         classes: number of classes; 0 for regression; by default regression if any target is not a whole number.
         test: share set aside for testing (the same in every run): of the owners where they hold several records
             each, with all that they hold, else of the records.
+        categories: by column, the words that it can hold: each becomes a feature that is 1 or 0.
+        missing: what becomes of gaps.
+        decimal: the decimal mark.
     """
-    path = _place(folder, file)
+    paths = _places(folder, file)
+    tables = [_table(path, label, client, drop) for path in paths]
+    for name in drop:
+        if not any(name in table.header for table in tables):
+            raise DataError(f"{paths[0]} has no column {name!r}; it has {', '.join(tables[0].header)}.")
+    names = list(tables[0].cells)
+    for other in tables[1:]:
+        if odd := set(names) ^ set(other.cells):
+            where, lacks = (other.path, paths[0]) if (name := min(odd)) in other.cells else (paths[0], other.path)
+            raise DataError(f"{where} has a column {name!r} and {lacks} has none: drop it, or give all files the same.")
+    used = Columns.of([name for name in names if name not in {label, client}], categories or {}, missing)
+    _warn_of_ids(used.numbers)
+    x, y, owners = [], [], []
+    for table, owner in zip(tables, _stems(paths), strict=True):
+        numbers = NumberReader(table.separator, decimal)
+        for place, line in enumerate(table.lines):
+            cells = {name: column[place] for name, column in table.cells.items()}
+            row = TableRow(table.path, line, list(cells.values()))
+            try:
+                features = used.features(cells, numbers)
+            except BadCell as bad:
+                kind = "is empty" if gap(cells[bad.name]) else f"is {cells[bad.name]!r}, which is no number"
+                ways = remedies(used, [(one.separator, one.cells) for one in tables], decimal)
+                raise row.error(bad.name, bad.why or f"{kind}; {ways}") from None
+            if features is None:
+                continue
+            x.append(features)
+            y.append(_target(row, label, cells[label], class_names, numbers))
+            owners.append(cells[client] if client else owner)
+            if client and not owners[-1]:
+                raise row.error(client, "is empty; say whose record it is, or leave the line out")
+    if not x or not used.names:
+        raise DataError(f"{paths[0]} has {len(x)} records and {len(used.names)} feature columns; it needs both.")
+    known = _classes(y, len(class_names) or classes, paths[0])
+    targets = [int(value) for value in y] if known else y
+    one = isinstance(file, (str, os.PathLike)) and _place(folder, file) in paths  # neither a list nor a pattern
+    held = None if one and not client else owners
+    return hold_out(unsplit(x, targets, known, held, used.names, used.coded), test, "own", people=True)
+
+
+def _warn_of_ids(names: Sequence[str]) -> None:
+    for name in filter(_ID.search, names):
+        warnings.warn(
+            f"column {name} is a feature, and its name is that of an id, from which nothing can be learned that holds "
+            f"for others: leave it out (data.drop = [{name!r}]), or say that it names whose record it is (data.client)",
+            SordinoWarning,
+            stacklevel=2,
+        )
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table by column, without those that are left out."""
+
+    path: Path
+    separator: str
+    header: list[str]
+    lines: list[int]
+    cells: dict[str, list[str]]
+
+
+def _table(path: Path, label: str, client: str | None, drop: Sequence[str]) -> _Table:
     _require(path)
-    table = rows(path, comment="\0")
+    separator = separator_of(path)
+    table = rows(path, comment="\0", separator=separator)
     header = next(table, None)
     if header is None:
         raise DataError(f"{path} is empty; it needs a header and a line for each record.")
-    columns = {name: i for i, name in enumerate(header.fields)}
-    for name in (label, *([client] if client else []), *drop):
-        if name not in columns:
-            raise DataError(f"{path} has no column {name!r}; it has {', '.join(columns)}.")
-    used = [(i, name) for name, i in columns.items() if name not in {label, client, *drop}]
-    x, y, owners = [], [], []
-    for row in table:
-        x.append([_number(row, i, name) for i, name in used])
-        y.append(_target(row, columns[label], label, class_names))
-        owners.append(row.fields[columns[client]] if client else "")
-        if client and not owners[-1]:
-            raise row.error(client, "is empty; say whose record it is, or leave the line out")
-    if not x or not used:
-        raise DataError(f"{path} has {len(x)} records and {len(used)} feature columns; it needs both.")
-    known = _classes(y, len(class_names) or classes, path)
-    targets = [int(value) for value in y] if known else y
-    names = tuple(name for _, name in used)
-    return hold_out(unsplit(x, targets, known, owners if client else None, names), test, "own", people=True)
+    for name in header.fields:
+        if header.fields.count(name) > 1:
+            raise DataError(f"{path} has two columns {name!r}: rename one.")
+    for name in (label, *([client] if client else [])):
+        if name not in header.fields:
+            raise DataError(f"{path} has no column {name!r}; it has {', '.join(header.fields)}.")
+    if "" in header.fields and "" not in drop:
+        raise DataError(
+            f"{path}: column {header.fields.index('') + 1} has no name (an index, as pandas writes it?): leave it out "
+            'with data.drop = [""], or name it.'
+        )
+    found = list(table)
+    kept = [(i, name) for i, name in enumerate(header.fields) if name not in drop]
+    return _Table(
+        path, separator, header.fields, [row.line for row in found], {n: [r.fields[i] for r in found] for i, n in kept}
+    )
 
 
 def own_npz(folder: Path, file: str | os.PathLike[str], classes: int | None = None, test: float = 0.2) -> Records:
@@ -95,23 +172,30 @@ def own_npz(folder: Path, file: str | os.PathLike[str], classes: int | None = No
     return hold_out(Records(x, y, x[:0], y[:0], known, owners), test, "own", people=True)
 
 
-def _number(row: TableRow, index: int, name: str) -> float:
-    """Returns a feature; words are most often somebody's name, which is said."""
-    try:
-        float(row.fields[index])
-    except ValueError:
-        why = (
-            f"is {row.fields[index]!r}, which is no number: if it says whose record it is, set data.client = {name!r} "
-            f'(and partition.kind = "by_key", so that they are the clients); else encode it, or leave it out: '
-            f"data.drop = [{name!r}]"
-        )
-        raise row.error(name, why) from None
-    return row.number(index, name)
-
-
 def _place(folder: Path, file: str | os.PathLike[str]) -> Path:
     here = Path(file).expanduser()
     return folder / here if (folder / here).is_file() and not here.is_file() else here
+
+
+def _places(folder: Path, file: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """Returns the files: one, several, or all that a pattern stands for, in alphabetical order."""
+    asked = [file] if isinstance(file, (str, os.PathLike)) else list(file)
+    found: list[Path] = []
+    for one in asked:
+        place = _place(folder, one)
+        pattern = not place.is_file() and any(sign in place.name for sign in "*?[")
+        found += sorted(place.parent.glob(place.name)) if pattern else [place]
+        if pattern and not found:
+            raise DataError(f"{place} stands for no file; correct data.file.")
+    if len(set(found)) < len(found) or not found:
+        raise DataError("data.file names a file twice, or none: name each once.")
+    return found
+
+
+def _stems(paths: Sequence[Path]) -> list[str]:
+    """Returns what owners are called after their files."""
+    stems = [path.stem for path in paths]
+    return stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
 
 
 def _require(path: Path) -> None:
@@ -119,8 +203,20 @@ def _require(path: Path) -> None:
         raise DataError(f"{path} is missing; put it there, or correct data.file.")
 
 
-def _target(row: TableRow, index: int, name: str, class_names: Sequence[str]) -> float:
-    return float(row.choice(index, name, class_names)) if class_names else row.number(index, name)
+def _target(row: TableRow, name: str, text: str, class_names: Sequence[str], numbers: NumberReader) -> float:
+    if class_names:
+        if text not in class_names:
+            raise row.error(name, f"is {text!r}; it must be one of {', '.join(class_names)} (data.class_names)")
+        return float(class_names.index(text))
+    try:
+        value = numbers.read(text)
+    except DataError as error:
+        raise row.error(name, str(error)) from None
+    if value is None:
+        raise row.error(name, f"is {text!r}, which is no number: if it names classes, list them in data.class_names")
+    if not math.isfinite(value):
+        raise row.error(name, f"is {value}; remove the line or fill the value in")
+    return value
 
 
 def _classes(y: list[float], classes: int | None, path: Path) -> int:

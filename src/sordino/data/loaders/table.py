@@ -45,23 +45,39 @@ class TableRow:
         return DataError(f"{self.path}, line {self.line}: column {name} {complaint}.")
 
 
-def rows(path: Path, width: int | None = None, comment: str = "|") -> Iterator[TableRow]:
-    """Yields the lines of a comma-separated file, without empty ones and those that begin with the comment sign.
+def rows(path: Path, width: int | None = None, comment: str = "|", separator: str = ",") -> Iterator[TableRow]:
+    """Yields the lines of a table, without empty ones and those that begin with the comment sign.
 
-    **Edge cases**: a line of another width than `width` (or than the first) is refused.
+    **Edge cases**: a line of another width than `width` (or than the first) is refused, and so is text that is not
+    UTF-8: a character that was replaced could make two owners one.
     """
     if not path.is_file():
         raise DataError(f"{path} is missing; put it there.")
-    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        reader = csv.reader(file, skipinitialspace=True)
-        for fields in reader:
-            if not fields or fields[0].startswith(comment):
-                continue
-            row = TableRow(path, reader.line_num, [field.strip() for field in fields])
-            width = width or len(fields)
-            if len(fields) != width:
-                raise DataError(f"{path}, line {row.line} has {len(fields)} columns where {width} are expected.")
-            yield row
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file, delimiter=separator, skipinitialspace=separator != "\t")
+        try:
+            for fields in reader:
+                if not any(map(str.strip, fields)) or fields[0].startswith(comment):
+                    continue
+                row = TableRow(path, reader.line_num, [field.strip() for field in fields])
+                width = width or len(fields)
+                if len(fields) != width:
+                    raise DataError(f"{path}, line {row.line} has {len(fields)} columns where {width} are expected.")
+                yield row
+        except UnicodeDecodeError:
+            raise DataError(f"{path} is not text in UTF-8: save it as UTF-8 (iconv -f latin1 -t utf8).") from None
+        except csv.Error as error:
+            raise DataError(f"{path}, line {reader.line_num} cannot be read ({error}): correct it.") from None
+
+
+def separator_of(path: Path) -> str:
+    """Returns what parts the cells of a table: of `,`, `;`, tab and `|` the one that its header has most often."""
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            header = file.readline()
+    except UnicodeDecodeError:
+        return ","  # `rows` says what is wrong
+    return max(",;\t|", key=header.count)
 
 
 def hold_out(records: Records, share: float, name: str, people: bool = False) -> Records:
@@ -79,6 +95,7 @@ def hold_out(records: Records, share: float, name: str, people: bool = False) ->
         records.classes,
         None if records.owners is None else records.owners[kept.numpy()],
         records.columns,
+        records.coded,
     )
 
 
@@ -88,9 +105,10 @@ def unsplit(
     classes: int,
     owners: list[str] | None,
     columns: tuple[str, ...] = (),
+    coded: int = 0,
 ) -> Records:
     """Makes records without a test set from python lists."""
     inputs = torch.tensor(x, dtype=torch.float32)
     targets = torch.tensor(y, dtype=torch.int64 if classes else torch.float32)
     names = None if owners is None else np.array(owners)
-    return Records(inputs, targets, inputs[:0], targets[:0], classes, names, columns)
+    return Records(inputs, targets, inputs[:0], targets[:0], classes, names, columns, coded)
