@@ -11,7 +11,7 @@ Contenders take turns, and ratios are medians over turns, so that a machine that
 round's, for all nodes and the server, from one round's first request to the next one's, by the clock and by the
 processor: a node waits for its disk before an answer leaves, which only the first counts. What a run costs once, before
 its first round and after its last (calibration, greetings, certificate), is told apart. Bytes are those of Flower's
-messages, a node and round.
+messages, a node and round. `--parts` tells instead what a node's and the server's part of a round consists of.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import logging
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,10 +34,16 @@ from flwr.serverapp.strategy import FedAvg
 from results import machine, put
 
 from sordino import models
+from sordino.account.ledger.ledger import Ledger
+from sordino.aggregate.secure.keeper import FileKeeper
+from sordino.aggregate.secure.server import SumServer
+from sordino.client.side import ClientSide
 from sordino.federation.client_app import client_app
 from sordino.federation.deployment import Deployment
 from sordino.federation.folder import FederationFolder
 from sordino.federation.grid import InProcessGrid
+from sordino.federation.memory import NodeMemory
+from sordino.federation.messages import Parcel
 from sordino.federation.network import Deadlines
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.policy import BudgetPolicy, MechanismPolicy, Policy, WhoPolicy
@@ -193,6 +200,58 @@ def table(found: dict[str, list[Measured]], head: str) -> str:
     return "\n".join(lines)
 
 
+PARTS: dict[str, tuple[tuple[type, str], ...]] = {
+    "reading records": ((NodeFolder, "data"),),
+    "training, bounding, noise": ((ClientSide, "contribute"),),
+    "taking noise back": ((ClientSide, "reveal"),),
+    "own ledger: open, check, write": ((Ledger, "open"), (Ledger, "reserve"), (Ledger, "close")),
+    "secure sum: state on disk": ((FileKeeper, "claim"), (FileKeeper, "save"), (FileKeeper, "load")),
+    "secure sum at the server": ((SumServer, "receive"), (SumServer, "close"), (SumServer, "open")),
+    "signing and checking messages": ((Parcel, "sealed"), (Parcel, "check")),
+    "packing and reading messages": ((Parcel, "pack"), (Parcel, "parse")),
+    "what a node remembers": ((NodeMemory, "begin_sum"), (NodeMemory, "keep"), (NodeMemory, "forget")),
+}
+"""What a round consists of; none of these calls another."""
+
+
+def parts(work: Workload, nodes: int, rounds: int) -> str:
+    """Returns a table of processor milliseconds a node and round, by what they went into."""
+    lines = [f"| ms a node and round | {' | '.join(CONTENDERS[1:])} |", "|---|---:|---:|"]
+    found: list[dict[str, float]] = []
+    for name in CONTENDERS[1:]:
+        spent = dict.fromkeys(PARTS, 0.0)
+        with ExitStack() as wrapped:
+            for part, calls in PARTS.items():
+                for owner, call in calls:
+                    wrapped.enter_context(_timed(owner, call, part, spent))
+            whole = turn(name, work, nodes, rounds).processor / nodes
+        # a run has a round more than is measured; the ledger of the server is among the nodes'
+        each = {part: 1000 * seconds / nodes / (rounds + 1) for part, seconds in spent.items()}
+        found.append(each | {"everything else": 1000 * whole - sum(each.values()), "together": 1000 * whole})
+    lines += [f"| {part} | {' | '.join(f'{one[part]:.1f}' for one in found)} |" for part in found[0]]
+    return "\n".join(lines)
+
+
+@contextmanager
+def _timed(owner: type, call: str, part: str, spent: dict[str, float]) -> Iterator[None]:
+    """Adds what a method takes to a part, as long as it is open."""
+    raw = vars(owner)[call]
+    function = raw.__func__ if isinstance(raw, classmethod) else raw
+
+    def measured(*arguments: object, **named: object) -> object:
+        began = time.process_time()
+        try:
+            return function(*arguments, **named)
+        finally:
+            spent[part] += time.process_time() - began
+
+    setattr(owner, call, classmethod(measured) if isinstance(raw, classmethod) else measured)
+    try:
+        yield
+    finally:
+        setattr(owner, call, raw)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--nodes", type=int, default=200)
@@ -200,6 +259,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--work", choices=WORKLOADS, default="epoch")
     parser.add_argument("--rounding", type=float, default=0.01, help="aggregate.rounding of the secure sum")
+    parser.add_argument("--parts", action="store_true", help="tell what a round consists of instead")
     parser.add_argument("--write", action="store_true", help=f"put the table into RESULTS.md, under {SECTION!r}")
     asked = parser.parse_args()
     torch.set_num_threads(1)
@@ -207,6 +267,14 @@ def main() -> None:
     work = replace(WORKLOADS[asked.work], rounding=asked.rounding)
     for name in CONTENDERS:  # what is imported, compiled and tabulated once is not a round's
         turn(name, work, 6, 1)
+    if asked.parts:
+        told = parts(work, asked.nodes, asked.rounds)
+        print(told)
+        if asked.write:
+            command = f"python benchmarks/federation.py --parts --nodes {asked.nodes} --work {asked.work}"
+            title = f"What a round consists of: {asked.nodes} nodes, {work.about}"
+            put(SECTION, title, f"`{command} --rounds {asked.rounds}`, processor time. {machine()}.\n\n{told}")
+        return
     found: dict[str, list[Measured]] = {name: [] for name in CONTENDERS}
     for _ in range(asked.turns):
         for name, turns in found.items():

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from sordino.compare.playing import finished, play_all
 from sordino.recipe import Recipe
-from sordino.report.reading import RunView, read
+from sordino.report.reading import read
+from sordino.report.view import RunView
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "mechanisms.md"

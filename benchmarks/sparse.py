@@ -1,12 +1,16 @@
-"""Scales by component against plain noise on sparse data: one-hot rows of Adult, and bags of words.
+"""Scales by component, and predicted steps, against plain noise: one-hot rows of Adult, bags of words, and features.
 
-    python -m benchmarks.sparse --out sparse.json     # words, which need no files
-    python -m benchmarks.sparse --task words adult    # Adult needs $SORDINO_DATA
-    python -m benchmarks.sparse --same 0.1 10         # one setting for all, without a search
+    python -m benchmarks.sparse --out sparse.json                        # words, which need no files
+    python -m benchmarks.sparse --task words adult features              # Adult needs $SORDINO_DATA
+    python -m benchmarks.sparse --same 0.1 10 --out same.json            # one setting for all, without a search
+    python -m benchmarks.sparse --same 0.1 10 --out same.json --table    # what the file holds, and play nothing
+
+Features: digits, one image a person (1,437), scattering with one scale, as in recipes/best/demo.toml. What the file
+named by --out holds already is not played again.
 
 Words: 1,000 people hold 20 texts of 30 words; word frequencies follow Zipf's law over 500 words, and each of two topics
 makes half of the words rarer. Every contender plays the same grid (clip norm, server step) on another draw of the same
-law, which stands in for both tasks (rows have norm 1 in both), and then competes with its best setting.
+law, which stands in for all tasks (rows have norm 1 in all), and then competes with its best setting.
 """
 
 from __future__ import annotations
@@ -22,25 +26,24 @@ from scipy import stats
 import sordino
 from sordino.recipe import Recipe
 
+TASKS = ("words", "adult", "features")
 WORDS, LENGTH, PEOPLE, EACH, TESTS = 500, 30, 1000, 20, 4000
+TUNED = ": tuned to"
+Told = dict[str, dict[str, dict[str, list[float]]]]
 STAND_IN = 1000
 """Seed of the draw that settings are chosen on."""
-COMMON = ("data.normalise=unit", "train.learning_rate=1", "run.rounds=20", "run.evaluate_every=20", "model.bias=false")
+COMMON = ("train.learning_rate=1", "run.rounds=20", "run.evaluate_every=20", "model.bias=false")
 CONTENDERS = {
-    "local": {
-        "plain (fed_ldp)": ("mechanism.name=fed_ldp",),
-        "component_adaptive": ("mechanism.name=component_adaptive",),
-        "component_adaptive, equal": ("mechanism.name=component_adaptive", "mechanism.allocation=equal"),
-    },
-    "distributed": {
-        "plain (distributed_gaussian)": ("mechanism.name=distributed_gaussian",),
-        "component_adaptive": ("mechanism.name=component_adaptive", "mechanism.trust=distributed"),
-        "component_adaptive, equal": (
-            "mechanism.name=component_adaptive",
-            "mechanism.trust=distributed",
-            "mechanism.allocation=equal",
-        ),
-    },
+    trust: {
+        f"plain ({plain})": (f"mechanism.name={plain}",),
+        "component_adaptive": (*own,),
+        "component_adaptive, equal": (*own, "mechanism.allocation=equal"),
+        "component_adaptive, predicting": (*own, "mechanism.predict=true"),
+    }
+    for trust, plain, own in (
+        ("local", "fed_ldp", ("mechanism.name=component_adaptive",)),
+        ("distributed", "distributed_gaussian", ("mechanism.name=component_adaptive", "mechanism.trust=distributed")),
+    )
 }
 EPSILON = {"local": 8.0, "distributed": 1.0}
 GRID = [
@@ -64,13 +67,15 @@ def bags(seed: int, records: int) -> tuple[np.ndarray, np.ndarray]:
 def settings_of(task: str, seed: int, folder: Path) -> list[str]:
     """Returns the settings that name a task's data."""
     if task == "adult":
-        return ["data.name=adult", f"partition.clients={PEOPLE}"]
+        return ["data.name=adult", "data.normalise=unit", f"partition.clients={PEOPLE}"]
+    if task == "features":
+        return ["data.features=scattering", "data.feature_scales=1", "data.feature_norm=group"]
     path = folder / f"words-{seed}.npz"
     if not path.exists():
         (x, y), (test_x, test_y) = bags(seed, PEOPLE * EACH), bags(seed + 1_000_000, TESTS)
         np.savez(path, x=x, y=y, test_x=test_x, test_y=test_y, client=np.arange(len(y)) % PEOPLE)
     told = [f"public.population={PEOPLE}", f"public.records={PEOPLE * EACH}", "public.test=true", "public.classes=2"]
-    return ["data.name=npz", f"data.file={path}", "partition.kind=by_key", *told]
+    return ["data.name=npz", f"data.file={path}", "data.normalise=unit", "partition.kind=by_key", *told]
 
 
 def score(task: str, trust: str, settings: tuple[str, ...], seed: int, folder: Path) -> float:
@@ -84,12 +89,12 @@ def score(task: str, trust: str, settings: tuple[str, ...], seed: int, folder: P
     return 100 * outcome.accuracy
 
 
-def row(trust: str, task: str, contender: str, found: list[float], plain: list[float], best: tuple[str, ...]) -> str:
+def row(trust: str, task: str, contender: str, found: list[float], plain: list[float], best: list[float]) -> str:
     """Returns a line of the table."""
     gain, p = "", ""
     if found is not plain:
         gain, p = f"{np.mean(found) - np.mean(plain):+.2f}", f"{stats.ttest_rel(found, plain).pvalue:.2g}"
-    tuned = ", ".join(one.partition(".")[2].replace("=", " ") for one in best)
+    tuned = "clip {:g}, step {:g}".format(*best)
     spread = f"{np.mean(found):.2f} ± {np.std(found, ddof=1):.2f}"
     return f"| {task} | {trust}, {EPSILON[trust]:g} | {contender} | {spread} | {gain} | {p} | {tuned} |"
 
@@ -97,29 +102,40 @@ def row(trust: str, task: str, contender: str, found: list[float], plain: list[f
 def main() -> None:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", choices=("words", "adult"), nargs="+", default=["words"])
+    parser.add_argument("--task", choices=TASKS, nargs="+", default=["words"])
     parser.add_argument("--trust", choices=tuple(CONTENDERS), nargs="+", default=list(CONTENDERS))
     parser.add_argument("--same", nargs=2, metavar=("CLIP", "STEP"), help="these settings for all, without a search")
+    parser.add_argument("--table", action="store_true", help="play nothing: the table of what the file holds")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("sparse.json"))
     chosen = parser.parse_args()
-    told: dict[str, dict[str, dict[str, list[float]]]] = {}
-    same = chosen.same and (f"mechanism.clip_norm={chosen.same[0]}", f"server.learning_rate={chosen.same[1]}")
+    told: Told = json.loads(chosen.out.read_text()) if chosen.out.exists() else {}
+    if not chosen.table:
+        with tempfile.TemporaryDirectory() as folder:
+            play(chosen, told, Path(folder))
     print("| task | trust, ε | contender | accuracy (%) | less plain | p (paired) | tuned to |")
     print("|---|---|---|---:|---:|---:|---|")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    for task, trusts in told.items():
+        for trust, found in trusts.items():
+            plain = next(iter(found.values()))
+            for contender in (name for name in found if TUNED not in name):
+                print(row(trust, task, contender, found[contender], plain, found[contender + TUNED]))
+
+
+def play(chosen: argparse.Namespace, told: Told, folder: Path) -> None:
+    """Plays what is asked for and not known, and writes it down run by run."""
+    same = chosen.same and (f"mechanism.clip_norm={chosen.same[0]}", f"server.learning_rate={chosen.same[1]}")
+    for task in chosen.task:
         for trust in chosen.trust:
-            plain: dict[str, list[float]] = {}
             for contender, settings in CONTENDERS[trust].items():
+                if contender in told.get(task, {}).get(trust, {}):
+                    continue
                 best = same or max(GRID, key=lambda one: score("words", trust, (*settings, *one), STAND_IN, folder))
-                for task in chosen.task:
-                    found = [score(task, trust, (*settings, *best), seed, folder) for seed in range(chosen.seeds)]
-                    kept = told.setdefault(task, {}).setdefault(trust, {})
-                    kept[contender] = found
-                    kept[contender + ": tuned to"] = [float(one.split("=")[1]) for one in best]
-                    chosen.out.write_text(json.dumps(told, indent=2) + "\n")
-                    print(row(trust, task, contender, found, plain.setdefault(task, found), best), flush=True)
+                found = [score(task, trust, (*settings, *best), seed, folder) for seed in range(chosen.seeds)]
+                kept = told.setdefault(task, {}).setdefault(trust, {})
+                kept[contender] = found
+                kept[contender + TUNED] = [float(one.split("=")[1]) for one in best]
+                chosen.out.write_text(json.dumps(told, indent=2) + "\n")
 
 
 if __name__ == "__main__":

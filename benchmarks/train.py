@@ -5,7 +5,7 @@
 
 Every contender is a process of its own that plays when it is told to; the driver goes round them, so that whatever else
 the machine does hits all of them alike. pfl and Flower may live in an environment of their own, whose Python is given
-by `--frameworks` (pfl 0.6 cannot be installed beside dp-accounting 0.6).
+by `--frameworks` (pfl 0.6 cannot be installed beside dp-accounting 0.6); who cannot run is left out, and says why.
 """
 
 import argparse
@@ -15,10 +15,12 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import IO
 
 from workloads import CLIP_NORM, NOISE_MULTIPLIER, WORKLOADS, Workload, data_folder
 
@@ -39,12 +41,17 @@ is saved is autograd, and memory traffic between layers. W3 takes one step a cli
 """
 
 
+class GaveUp(Exception):
+    """A contender ended, with its last words."""
+
+
 @dataclass
 class Player:
     """One contender on one workload."""
 
     label: str
     process: subprocess.Popen
+    said: IO[bytes]
     start_up: float
     seconds: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
@@ -55,17 +62,28 @@ class Player:
     def start(cls, label: str, words: list[str], python: str) -> "Player | None":
         """Starts a contender, or returns None where it cannot run."""
         command = [python, str(HERE / "contenders" / "serve.py"), *words]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-        process = subprocess.Popen(command, **pipes)
-        first = process.stdout.readline()
-        return cls(label, process, sum(json.loads(first).values())) if first else None
+        # no pipe: one that nobody reads fills up, and stops whoever writes to it
+        said = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the player)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True)
+        player = cls(label, process, said, 0.0)
+        try:
+            player.start_up = sum(player.answer().values())
+        except GaveUp as why:
+            print(why, file=sys.stderr)
+            return None
+        return player
 
     def ask(self, *command: object):
         print(*command, file=self.process.stdin, flush=True)
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise RuntimeError(f"{self.label} stopped working")
-        return json.loads(answer)
+        return self.answer()
+
+    def answer(self):
+        told = self.process.stdout.readline()
+        if not told:
+            self.said.seek(0)
+            lines = self.said.read().decode(errors="replace").strip().splitlines()
+            raise GaveUp(f"{self.label} cannot run: {lines[-1] if lines else 'it said nothing'}")
+        return json.loads(told)
 
     def warm_up(self, seconds: float) -> None:
         """Plays until caches are warm and helpers, if any, have been called; notes how long the first round took."""
@@ -124,7 +142,11 @@ def flowers(workload: Workload, frameworks: str) -> list[Player]:
     if player is None:
         return []
     began = time.perf_counter()
-    answer = player.ask("play", 5, NOISE_MULTIPLIER)
+    try:
+        answer = player.ask("play", 5, NOISE_MULTIPLIER)
+    except GaveUp as why:  # Flower may be there, and Ray, which its simulation needs, not
+        print(why, file=sys.stderr)
+        return []
     player.seconds += answer["rounds"]
     player.start_up += time.perf_counter() - began - sum(answer["rounds"])
     player.finish(0)

@@ -1,59 +1,59 @@
-"""What the full form of an experiment takes, with all its seeds, on two cores that do nothing else.
+"""What a task takes that was never done: processor seconds, by its network and by how many records pass through it.
 
-Estimated from processor seconds: a round was measured for every network (`SECONDS`), and a full form has so many runs
-of so many rounds. Where it has several data sets, all of them count.
+Once a seed of it was played, what that took counts instead (`papers/planning.py`).
 """
 
 from __future__ import annotations
 
+from sordino.recipe import Recipe
+
 SECONDS = {
-    "cnn_tfp, 60,000 images": 3.9,
-    "cnn_xue, 60,000 images": 5.6,
-    "cnn_a_dpfl, 6,000 images": 5.9,
-    "cnn_fed_cad, 6,000 images": 0.5,
-    "cnn_yuan, 30,000 images": 2.0,
-    "mlp_yuan, 30,000 images": 0.1,
-    "svm, 16,000 records": 0.03,
+    "cnn_tfp": 3.9 / 60_000,
+    "cnn_tfp_dropout": 3.9 / 60_000,
+    "cnn_xue": 5.6 / 60_000,
+    "cnn_xue_cifar": 7.5e-4,
+    "cnn_a_dpfl": 5.9 / 6_000,
+    "cnn_fed_cad": 0.5 / 6_000,
+    "cnn_yuan": 2.0 / 30_000,
+    "cnn_yuan_inside": 2.0 / 30_000,
+    "cnn_yuan_small": 0.7 / 30_000,
+    "mlp_yuan": 0.1 / 30_000,
+    "mlp": 2e-5,
+    "svm": 0.03 / 16_000,
+    "linear": 1e-6,
 }
-"""Processor seconds of a round on one core, by network and by how many records pass through it."""
-TAKES = {
-    "baek-fig1": "50 minutes",
-    "baek-fig1-readings": "1.7 hours",
-    "baek-fig2": "1.7 hours",
-    "baek-fig3": "55 minutes",
-    "baek-fig4": "1.2 hours",
-    "baek-fig4-readings": "1.2 hours",
-    "baek-fig5": "55 minutes",
-    "baek-algorithm3": "30 minutes",
-    "xue-fig2": "1 hour",
-    "xue-fig3": "6 hours",
-    "xue-fig3-readings": "35 minutes",
-    "xue-fig4a": "25 minutes",
-    "xue-fig4b": "1.6 hours",
-    "xue-fig4c": "40 hours",
-    "xue-fig4d": "50 minutes",
-    "xue-fig5a": "30 minutes",
-    "xue-fig5b": "45 minutes",
-    "xue-fig5c": "30 minutes",
-    "xue-fig5d": "15 minutes",
-    "xue-learning": "1.5 hours",
-    "xue-theorems": "3 minutes",
-    "adpfl-fig4": "1.1 hours",
-    "adpfl-fig4-median": "35 minutes",
-    "adpfl-table2": "35 minutes",
-    "adpfl-table2-readings": "5 hours",
-    "adpfl-fig5": "15 minutes",
-    "adpfl-fig6": "1.5 hours",
-    "cad-fig1": "15 minutes",
-    "cad-fig3-readings": "5 minutes",
-    "cad-fig4": "8 minutes",
-    "cad-fig5": "35 minutes",
-    "cad-fig6": "12 minutes",
-    "cad-fig6-readings": "2 minutes",
-    "yuan-fig7-readings": "25 minutes",
-    "yuan-fig8": "40 minutes",
-    "yuan-fig8-readings": "5 hours",
-    "yuan-fig10": "35 minutes",
-    "yuan-table3-overfitting": "45 minutes",
-}
-"""By id; what is not named takes minutes, and was run in full with all its seeds."""
+"""Processor seconds on one core for a record that is trained on."""
+RECORDS = {"mnist": 60_000, "fashion-mnist": 60_000, "cifar10": 50_000, "adult": 32_561, "digits": 1_437}
+_TESTED, _FORWARD = 10_000, 1 / 3
+_BEGIN, _ROUND = 0.5, 0.01
+"""Seconds to set a run up, and of each round whatever is trained."""
+
+
+def seconds(what: str, recipe: Recipe) -> float:
+    """Returns the expected processor seconds of a task."""
+    name, *arguments = what.split("/")
+    numbers = [int(one) for one in arguments]
+    if name == "distances":
+        return _played(recipe, numbers[0])
+    if name == "membership":
+        return sum(numbers) * _played(recipe, recipe.run.rounds) / 2
+    return (4 if name == "moved" else 1) * _played(recipe, recipe.run.rounds)
+
+
+def _played(recipe: Recipe, rounds: int) -> float:
+    records = RECORDS.get(recipe.data.name, 60_000)
+    clients = recipe.partition.clients or 100
+    mine = recipe.partition.size or records / clients
+    steps, batch = recipe.train.steps, recipe.train.batch_size
+    passed = steps * (batch or mine) if steps else (recipe.train.epochs or 1) * mine
+    taking_part = recipe.select.size or clients * (recipe.select.rate or 1.0)
+    tested = _TESTED * _FORWARD / recipe.run.evaluate_every
+    each = SECONDS.get(recipe.model.name, 1e-4) * (taking_part * passed + tested) + _ROUND
+    return _BEGIN + rounds * each
+
+
+def told(cpu: float) -> str:
+    """Returns processor time in words."""
+    if cpu < 90:
+        return f"{max(cpu, 1):.0f} s"
+    return f"{cpu / 60:.0f} minutes" if cpu < 5400 else f"{cpu / 3600:.1f} hours"

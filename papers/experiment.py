@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from papers.estimates import TAKES
 from papers.printed_line import PrintedLine, joined
 from sordino.charts import Chart
 
@@ -72,10 +71,8 @@ class Experiment:
     seeds: int = 3
     """Seeds of the full form; more where results vary much."""
 
-    @property
-    def takes(self) -> str:
-        """What the full form takes on two cores; empty where that is no matter."""
-        return TAKES.get(self.id, "")
+    recorded: bool = False
+    """Whether it is judged by records and pictures of other experiments."""
 
     def quick_form(self, seeds: int = 1) -> str:
         """Returns what the quick form leaves out, where it has some number of seeds."""

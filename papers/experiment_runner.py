@@ -1,22 +1,22 @@
-"""Plays the runs of an experiment, full or quick; each is kept by the digest of its recipe and played once."""
+"""Plays the runs of an experiment, full or quick; each is a line of the store and played once."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from safetensors.numpy import load_file
 
+from papers.performing import perform
+from papers.run_store import RunStore
+from papers.tasks import Measure, Task, by_round, missing
 from sordino import recipe as recipes
 from sordino.charts import ChartKind, Rule, Series
-from sordino.compare.playing import ContestWatcher, play_all
+from sordino.compare.playing import ContestWatcher
 from sordino.errors import SordinoError
 from sordino.recipe import Recipe
-from sordino.report.reading import RunView, read
 
 T = TypeVar("T")
 UNBOUND = "budget.epsilon=1e9"
@@ -27,19 +27,24 @@ BY_CHANCE = Rule(0.1, "chance", 7, below=True)
 """What guessing one of ten classes comes to."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class ExperimentRun:
-    """One run of an experiment."""
+    """One run of an experiment, as it is stored."""
 
     recipe: Recipe
-    folder: Path
+    rounds: tuple[Mapping[str, Any], ...]
+    notes: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def last(self, field: str) -> float | None:
+        """Returns the last value of a metric that was measured."""
+        return next((line[field] for line in reversed(self.rounds) if line.get(field) is not None), None)
 
 
 @dataclass(frozen=True)
 class SeedRuns:
     """The same recipe with different seeds."""
 
-    views: tuple[RunView, ...]
+    views: tuple[ExperimentRun, ...]
 
     def last(self, field: str = "accuracy") -> tuple[float, float]:
         """Returns mean and standard deviation over seeds of the last value of a metric."""
@@ -61,11 +66,6 @@ class SeedRuns:
         """Returns how far this one ends above another, over the seeds that both have: mean and standard deviation."""
         pairs = zip(self.views, other.views, strict=False)
         return _spread([_known(mine.last(field)) - _known(theirs.last(field)) for mine, theirs in pairs])
-
-    def last_model(self, seed: int) -> list[np.ndarray]:
-        """Returns the weights of the last model of a seed's run, layer by layer, in the order of their names."""
-        path = next(self.views[seed].path.rglob("model.safetensors"))
-        return [tensor.astype(np.float64) for _, tensor in sorted(load_file(path).items())]
 
     def until(self, round_: int) -> SeedRuns:
         """Returns the runs as they stood after some round: where noise is not planned for the end, a run so long."""
@@ -92,6 +92,7 @@ class ExperimentRunner:
     """How big an experiment is run, and where its runs are kept."""
 
     folder: Path
+    """Room for runs that are under way."""
     quick: bool
     jobs: int = 1
     seeds: int | None = None
@@ -100,6 +101,8 @@ class ExperimentRunner:
     """Whether CIFAR-10 stays quick where the other data sets are full."""
     usual_seeds: int = 3
     """How many seeds the full form has where nobody asks for another number."""
+    store: RunStore = field(default_factory=RunStore)
+    """What was played before, and where it is kept."""
 
     def on(self, data: str) -> ExperimentRunner:
         """Returns the runner for a data set, by its usual name: quick if this one is, or if that is to stay so."""
@@ -127,17 +130,44 @@ class ExperimentRunner:
         Raises:
             SordinoError: a run cannot be played; the sentence says why.
         """
-        jobs = {name: [self._job(settings, seed) for seed in range(self.repeats)] for name, settings in plans.items()}
-        once = {job.folder: job for group in jobs.values() for job in group}
-        failed = play_all(list(once.values()), self.jobs, self.watcher)
-        if failed:
-            raise SordinoError(next(iter(failed.values())))
-        return {name: SeedRuns(tuple(read(job.folder) for job in group)) for name, group in jobs.items()}
+        groups = {
+            name: [Task(recipe_of([*settings, f"run.seed={seed}"])) for seed in range(self.repeats)]
+            for name, settings in plans.items()
+        }
+        self.do([task for group in groups.values() for task in group])
+        return {name: SeedRuns(tuple(self._run(task) for task in group)) for name, group in groups.items()}
 
-    def _job(self, settings: Sequence[str], seed: int) -> ExperimentRun:
-        recipe = recipe_of([*settings, f"run.seed={seed}"])
-        digest = hashlib.blake2b(recipe.to_toml().encode(), digest_size=8).hexdigest()
-        return ExperimentRun(recipe, self.folder / f"{recipe.mechanism.name}-{digest}")
+    def measure(self, measure: Measure, settings: Sequence[str], *arguments: int) -> list[Mapping[str, Any]]:
+        """Returns what a measurement found, seed by seed."""
+        tasks = [Task(recipe_of([*settings, f"run.seed={seed}"]), measure, arguments) for seed in range(self.repeats)]
+        self.do(tasks)
+        return [self.found(task) for task in tasks]
+
+    def once(self, measure: Measure, settings: Sequence[str], *arguments: int) -> Mapping[str, Any]:
+        """Returns what a measurement found that has its own repetitions."""
+        task = Task(recipe_of(settings), measure, arguments)
+        self.do([task])
+        return self.found(task)
+
+    def do(self, tasks: Sequence[Task], again: bool = False) -> None:
+        """Does what the store has not; `again`: also what other sources played.
+
+        Raises:
+            SordinoError: one of them cannot be done; the sentence says why.
+        """
+        lacking = missing(tasks, self.store, again)
+        why = perform(lacking, self.store, self.folder, self.jobs, self.watcher) if lacking else None
+        if why is not None:
+            raise SordinoError(why)
+
+    def found(self, task: Task) -> Mapping[str, Any]:
+        """Returns what the store has of a task."""
+        return self.store.lines[self.store.keys(task.what, task.recipe)[0]].found
+
+    def _run(self, task: Task) -> ExperimentRun:
+        found = self.found(task)
+        notes = {name: np.array(rows) for name, rows in found.get("notes", {}).items()}
+        return ExperimentRun(task.recipe, by_round(found), notes)
 
 
 def printed_rules(values: Mapping[int, float]) -> tuple[Rule, ...]:

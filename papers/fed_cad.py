@@ -61,7 +61,7 @@ def fig1(runner: ExperimentRunner) -> ExperimentResult:
     lines, charts = [], []
     for name in runner.size(("mnist", "fashion-mnist"), ("mnist",)):
         plan = [*BASE, "select.kind=everyone", f"data.name={name}", "mechanism.name=fedavg"]
-        seeds = [distances([*plan, f"run.seed={seed}"], runner.size(50, 4)) for seed in range(runner.repeats)]
+        seeds = [found["by_round"] for found in runner.measure(distances, plan, runner.size(50, 4))]
         seen = [over_seeds(told) for told in zip(*seeds, strict=True)]
         rounds = list(range(2, len(seen) + 2))
         mean, low, high = ([float(x) for x in column] for column in zip(*seen, strict=True))
@@ -95,8 +95,13 @@ def course(quantity: str, rounds: Sequence[int], mean: Sequence[float]) -> Print
 
 def fig2(runner: ExperimentRunner) -> ExperimentResult:
     """Fig. 2: the obsolete factor γ on MNIST, σ = 0.3."""
-    plans = {f"γ = {g:g}": _cad("mnist", 0.3, g, runner) for g in (0.0, 0.2, 0.4, 0.6)}
-    runs = runner.play(plans)
+    lines, runs = by_gamma(0.3, runner)
+    return ExperimentResult(lines, (curves("cad-fig2", "Fed-CAD, Fig. 2: γ on MNIST", runs),))
+
+
+def by_gamma(sigma: float, runner: ExperimentRunner) -> tuple[tuple[PrintedLine, ...], dict[str, SeedRuns]]:
+    """Plays some γ on MNIST, and judges what is said of them."""
+    runs = runner.play({f"γ = {g:g}": _cad("mnist", sigma, g, runner) for g in (0.0, 0.2, 0.4, 0.6)})
     end = {name: found.last()[0] for name, found in runs.items()}
     greater = [name for name in runs if name != "γ = 0"]
     lead = max(runs[name].lead(runs["γ = 0"]) for name in greater)
@@ -105,7 +110,7 @@ def fig2(runner: ExperimentRunner) -> ExperimentResult:
         alive(ahead_by("accuracy at the end", "a larger γ eventually converges better", listed(end), *lead), runs),
         early_on("accuracy after a third of the rounds", "γ = 0 converges faster", faster, runs),
     )
-    return ExperimentResult(lines, (_curves("cad-fig2", "Fed-CAD, Fig. 2: γ on MNIST", runs),))
+    return lines, runs
 
 
 def fig3(runner: ExperimentRunner) -> ExperimentResult:
@@ -129,7 +134,7 @@ def fig5(runner: ExperimentRunner) -> ExperimentResult:
             if name == "fashion-mnist" and size != 30:
                 lines.append(better_kind(scene, size == 50, runs))
             remarks += by_thirds(scene, runs)
-            charts.append(_curves(f"cad-fig5-{name}-{size}", f"Fed-CAD, Fig. 5: {NAMES[name]}, {size} a round", runs))
+            charts.append(curves(f"cad-fig5-{name}-{size}", f"Fed-CAD, Fig. 5: {NAMES[name]}, {size} a round", runs))
     if runner.quick:
         lines.append(left_out("Fashion-MNIST, few and many participants", "constant Diff better, then adaptive Diff"))
     return ExperimentResult(tuple(lines), tuple(charts), tuple(remarks))
@@ -149,7 +154,7 @@ def fig6(runner: ExperimentRunner) -> ExperimentResult:
             for label, gain in zip(KINDS, gains.pop((name, classes), ()), strict=False):
                 lines.append(gained(f"{NAMES[name]}, {classes} classes: {label} over Fed-LDP", gain, runs[label], base))
             charts.append(
-                _curves(f"cad-fig6-{name}-{classes}", f"Fed-CAD, Fig. 6: {NAMES[name]}, {classes} classes", runs)
+                curves(f"cad-fig6-{name}-{classes}", f"Fed-CAD, Fig. 6: {NAMES[name]}, {classes} classes", runs)
             )
     for (name, classes), pair in gains.items():
         lines += _left_out(f"{NAMES[name]}, {classes} classes", pair)
@@ -168,7 +173,7 @@ def _noise_scales(
             lines.append(gained(f"σ = {sigma:g}: {label} over Fed-LDP", gain, runs[label], base))
         if sigma == 0.1:
             lines += little_noise(runs)
-        charts.append(_curves(f"{key}-{sigma:g}", f"Fed-CAD, {NAMES[name]}, σ = {sigma:g}", runs))
+        charts.append(curves(f"{key}-{sigma:g}", f"Fed-CAD, {NAMES[name]}, σ = {sigma:g}", runs))
     for sigma in (one for one in gains if one not in sigmas):
         lines += _left_out(f"σ = {sigma:g}", gains[sigma])
     return ExperimentResult(tuple(lines), (*charts, _variances()), ("Accuracies as printed are in the figures alone.",))
@@ -232,7 +237,8 @@ def three(name: str, sigma: float, runner: ExperimentRunner) -> dict[str, list[s
     }
 
 
-def _curves(key: str, title: str, runs: dict[str, SeedRuns]) -> Chart:
+def curves(key: str, title: str, runs: dict[str, SeedRuns]) -> Chart:
+    """Returns accuracies by round."""
     series = tuple(found.series(name, color) for color, (name, found) in enumerate(runs.items()))
     return Chart(key, title, "Ours, as printed.", Axis("round"), PERCENT, series, (BY_CHANCE,))
 

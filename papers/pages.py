@@ -7,22 +7,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from papers.cited import PAPERS
+from papers.estimates import told
 from papers.experiment import Experiment, Paper
+from papers.experiment_runner import ExperimentRunner
 from papers.nothing_to_run import NOTHING_TO_RUN
+from papers.planning import by_seed, expected, left
 from papers.printed_line import joined
 from papers.record import STATUSES, ExperimentRecord, kept
 from papers.record import write as keep
+from papers.run_store import RunStore, merge
 from papers.sections import section
 
 ROOM = Path(__file__).parent
 PICTURES = Path("img") / "reproduction"
+TOGETHER = "all"
 _LEGEND = """`equal`: the same to the printed digits, or the statement holds. `close`: within the stated tolerance,
 or within two standard deviations of our seeds. `undecided`: the seeds lie too far apart to tell. `differs`: none of
 these. `not reproducible as printed`: it cannot follow from what is printed, for the reason that is given. `not run`:
 left out, as is said there. `quick` runs have fewer rounds or cases, `full` runs the paper's; both as many seeds as they
-say, where one seed has no spread.
+say. One seed has no spread: what it puts less than 0.05 (5 points) from the printed number is `undecided`.
 """
-_TAKES = """Estimated for two cores that do nothing else, from processor seconds of a round (`papers/estimates.py`).
+_TAKES = """Time of one core that does nothing else: by what other seeds of the same took, else by network and records
+(`papers/estimates.py`). `sordino reproduce --budget MINUTES --docs docs` plays as much of it as fits, seed by seed,
+what takes least first, and adds it to `papers/runs`; `sordino reproduce ID --full --docs docs` plays all of an id.
 """
 _INTRO = f"""# The five papers, run again
 
@@ -34,51 +41,74 @@ declared in `papers/*_readings.py` before it was run; its spread stands beside t
 {_LEGEND}
     sordino reproduce --list                     # every id, and what states nothing to run
     sordino reproduce --all --quick              # every id
-    sordino reproduce ID … --full --seeds N      # as printed; N as the page says
+    sordino reproduce ID … --full                # as printed: what papers/runs has not is played
+    sordino reproduce --budget 60 --docs docs    # what is missing, as much as an hour brings, into papers/runs
     sordino reproduce --docs docs                # these pages, of the records in papers/records
 """
 
 
 def write(docs: Path, found: Mapping[str, ExperimentRecord], experiments: Mapping[str, Experiment], out: Path) -> Path:
-    """Brings records and pictures up to date with what was found now, and writes every page; returns the summary.
+    """Brings runs, records and pictures up to date with what was found now, and writes every page.
 
-    What was found now takes the place of what was found before, except that a quick run never replaces a full one.
+    What was found now takes the place of what was found before, except that a quick run never replaces a full one, nor
+    one of fewer seeds one of more. Returns the summary.
 
     Args:
-        docs: the documentation's folder: pages go to `papers/`, pictures to `img/reproduction/`; records are kept
-            beside it, in `papers/records/`.
+        docs: the documentation's folder: pages go to `papers/`, pictures to `img/reproduction/`; runs and records are
+            kept beside it, in `papers/runs/` and `papers/records/`.
         found: the records of now, by id.
         experiments: all experiments.
-        out: where the pictures of now are.
+        out: where the runs and the pictures of now are.
     """
-    records = docs.resolve().parent / "papers" / "records"
+    room = docs.resolve().parent / "papers"
+    records, runs = room / "records", room / "runs"
+    merge(out / "runs", runs)
     before, images = kept(records, experiments), docs / PICTURES
     images.mkdir(parents=True, exist_ok=True)
     for id_, record in found.items():
-        if id_ in before and (before[id_].scale, record.scale) == ("full", "quick"):
+        if id_ in before and before[id_].more_than(record):
             continue
         for key, _ in before[id_].pictures if id_ in before else ():
             (images / f"{key}.svg").unlink(missing_ok=True)
         for key, _ in record.pictures:
-            shutil.copyfile(out / f"{key}.svg", images / f"{key}.svg")
+            shutil.copyfile(out / "pictures" / f"{key}.svg", images / f"{key}.svg")
         keep(records, record)
     (docs / "papers").mkdir(exist_ok=True)
-    for name, text in pages(kept(records, experiments), experiments).items():
+    for name, text in pages(kept(records, experiments), experiments, RunStore(runs)).items():
         (docs / "papers" / name).write_text(text, encoding="utf-8")
     return docs / "papers" / "README.md"
 
 
-def pages(records: Mapping[str, ExperimentRecord], experiments: Mapping[str, Experiment]) -> dict[str, str]:
+def pages(
+    records: Mapping[str, ExperimentRecord], experiments: Mapping[str, Experiment], store: RunStore
+) -> dict[str, str]:
     """Returns the text of every page by its file name."""
-    told = {f"{paper.page}.md": _page(paper, records, experiments) for paper in PAPERS}
-    return {"README.md": _summary(records, experiments), **told}
+    takes = {id_: _takes(one, records.get(id_), store) for id_, one in experiments.items()}
+    takes |= {TOGETHER: _together([one for id_, one in experiments.items() if takes[id_]], store)}
+    own = {f"{paper.page}.md": _page(paper, records, experiments, takes) for paper in PAPERS}
+    return {"README.md": _summary(records, experiments, takes), **own}
+
+
+def _takes(experiment: Experiment, record: ExperimentRecord | None, store: RunStore) -> str:
+    """Returns what all takes that is missing of an experiment; empty where it is whole."""
+    if experiment.kind == "exact" or (record is not None and record.whole(experiment)):
+        return ""
+    return told(left(experiment, ExperimentRunner(Path(), quick=False, store=store)))
 
 
 def _of(paper: Paper, experiments: Mapping[str, Experiment]) -> list[Experiment]:
     return [experiment for experiment in experiments.values() if experiment.paper == paper]
 
 
-def _summary(records: Mapping[str, ExperimentRecord], experiments: Mapping[str, Experiment]) -> str:
+def _together(waiting: Sequence[Experiment], store: RunStore) -> str:
+    """Returns how many runs are missing in all, and what they take, those that experiments share counted once."""
+    tasks = by_seed(waiting, ExperimentRunner(Path(), quick=False, store=store))
+    return f"{len(tasks):,} runs, {told(sum(expected(task, store) for task in tasks))}"
+
+
+def _summary(
+    records: Mapping[str, ExperimentRecord], experiments: Mapping[str, Experiment], takes: Mapping[str, str]
+) -> str:
     heads = ["paper", "idea, and our certified form", "in short", *STATUSES]
     rows = [f"| {' | '.join(heads)} |", "|---|---|---|" + "---:|" * len(STATUSES)]
     for paper in PAPERS:
@@ -86,7 +116,7 @@ def _summary(records: Mapping[str, ExperimentRecord], experiments: Mapping[str, 
         idea = f"{paper.idea}: [`{paper.mechanism}`](../mechanisms/{paper.mechanism}.md)"
         rows.append(f"| [{paper.authors}]({paper.page}.md) | {idea} | {paper.outcome} | {_counts(mine)} |")
     rows.append(f"| **all** | | | {_counts(list(records.values()))} |")
-    return "\n".join([_INTRO, *rows, "", _waiting(records, experiments)])
+    return "\n".join([_INTRO, *rows, "", _waiting(records, experiments, takes)])
 
 
 def _counts(records: Sequence[ExperimentRecord], blank: str = "0") -> str:
@@ -95,18 +125,21 @@ def _counts(records: Sequence[ExperimentRecord], blank: str = "0") -> str:
     return " | ".join(str(count) if count else blank for count in counts)
 
 
-def _waiting(records: Mapping[str, ExperimentRecord], experiments: Mapping[str, Experiment]) -> str:
-    """Returns what is not full, or has fewer seeds than it should, with what that takes on two cores."""
-    rows = ["| id | stands as | left out | all of it takes |", "|---|---|---|---|"]
+def _waiting(
+    records: Mapping[str, ExperimentRecord], experiments: Mapping[str, Experiment], takes: Mapping[str, str]
+) -> str:
+    """Returns what is not full, or has fewer seeds than it should, with what that takes."""
+    rows = ["| id | stands as | left out | what is missing takes |", "|---|---|---|---|"]
     for id_, experiment in experiments.items():
         record = records.get(id_)
         if record is not None and record.whole(experiment):
             continue
         link = f"[{id_}]({experiment.paper.page}.md{f'#{id_}' if record else ''})"
         stands = "nothing" if record is None else record.size()
-        rows.append(f"| {link} | {stands} | {_missing(record, experiment)} | {experiment.takes} |")
+        rows.append(f"| {link} | {stands} | {_missing(record, experiment)} | {takes[id_]} |")
     if len(rows) == 2:
         return ""
+    rows.append(f"| **all**, shared runs once | | | {takes[TOGETHER]} |")
     return "\n".join(["## What is not full yet, or has fewer seeds than it should\n", _TAKES, *rows, ""])
 
 
@@ -120,12 +153,17 @@ def _missing(record: ExperimentRecord | None, experiment: Experiment) -> str:
     return joined(few, cases)
 
 
-def _page(paper: Paper, records: Mapping[str, ExperimentRecord], experiments: Mapping[str, Experiment]) -> str:
+def _page(
+    paper: Paper,
+    records: Mapping[str, ExperimentRecord],
+    experiments: Mapping[str, Experiment],
+    takes: Mapping[str, str],
+) -> str:
     mine = _of(paper, experiments)
     text = (ROOM / "introductions" / f"{paper.page}.md").read_text(encoding="utf-8")
     parts = [f"# {paper.title}\n", f"{paper.authors} · [all five papers](README.md)\n", text]
     parts += ["## Every table, figure and claim\n", _by_id(mine, records), _nothing(paper), _LEGEND]
-    parts += [section(records[one.id], one) for one in mine if one.id in records]
+    parts += [section(records[one.id], one, takes[one.id]) for one in mine if one.id in records]
     return "\n".join(parts)
 
 
@@ -143,5 +181,5 @@ def _by_id(mine: Sequence[Experiment], records: Mapping[str, ExperimentRecord]) 
 
 
 def _nothing(paper: Paper) -> str:
-    told = [f"{item.place} ({item.why})" for item in NOTHING_TO_RUN if item.paper == paper]
-    return f"Nothing to run: {'; '.join(told)}.\n"
+    items = [f"{item.place} ({item.why})" for item in NOTHING_TO_RUN if item.paper == paper]
+    return f"Nothing to run: {'; '.join(items)}.\n"

@@ -2,7 +2,8 @@
 
 A number `differs` where it lies outside the stated tolerance *and* outside the spread of our seeds; a statement that
 one run is ahead of another `differs` where the seeds say the contrary by more than their spread. What lies within a
-spread that is too wide to tell is `undecided`. One seed has no spread.
+spread that is too wide to tell is `undecided`. One seed has no spread: of accuracies, and of leads, what is less than
+`ALONE` apart is `undecided` then.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ SPREADS = 2.0
 """So many standard deviations over seeds count as within their spread."""
 NARROW = 0.25
 """A spread that reaches farther than this share of the printed number says nothing about it."""
+ALONE = 0.05
+"""What one seed cannot tell: five points of accuracy, as much of a loss."""
 _SHORT = 30
 """So long a reason may be said again in every line."""
 
@@ -62,6 +65,7 @@ def judged(printed: float, ours: float, digits: int, tolerance: float, spread: f
 
 WITHIN = f"within {SPREADS:g} standard deviations of the seeds"
 APART = "the seeds lie too far apart to tell"
+ONE_SEED = f"one seed, and less than {ALONE:g} (of accuracy: {100 * ALONE:g} points) apart"
 UNDECIDED = f"the other way round by less than {SPREADS:g} standard deviations of the seeds' differences"
 
 
@@ -71,6 +75,8 @@ def accuracy(
     """Judges an accuracy, in percent; two points (or as stated) count as close, and so does the seeds' spread."""
     told = number(quantity, 100 * printed, 100 * ours, 2, 100 * tolerance, "", 100 * spread)
     near = told.why if told.why in ("", WITHIN, APART) else f"within {100 * tolerance:g} points"
+    if told.status == "differs" and not spread and abs(ours - printed) < ALONE:
+        told, near = replace(told, status="undecided"), ONE_SEED
     return PrintedLine(quantity, f"{told.printed} %", f"{told.ours} %", told.status, joined(near, why))
 
 
@@ -91,12 +97,14 @@ def statement(quantity: str, printed: str, ours: str, holds: bool, why: str = ""
 def ahead_by(quantity: str, printed: str, ours: str, lead: float, spread: float = 0.0, why: str = "") -> PrintedLine:
     """Judges a statement that one run is ahead of another, by its lead and the spread of that over seeds.
 
-    It holds where the lead is positive, and is `undecided` where the seeds cannot tell that it is not.
+    It holds where the lead is positive, and is `undecided` where the seeds, or one alone, cannot tell that it is not.
     """
     if lead > 0:
         return PrintedLine(quantity, printed, ours, "equal")
     if lead >= -SPREADS * spread and spread > 0:
         return PrintedLine(quantity, printed, ours, "undecided", joined(UNDECIDED, why))
+    if not spread and -ALONE < lead < 0:
+        return PrintedLine(quantity, printed, ours, "undecided", joined(ONE_SEED, why))
     return PrintedLine(quantity, printed, ours, "differs", why)
 
 

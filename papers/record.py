@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -12,6 +11,7 @@ from typing import Any, get_args
 
 from papers.experiment import Experiment
 from papers.experiment_runner import ExperimentRunner
+from papers.planning import plan
 from papers.printed_line import PrintedLine, PrintedStatus
 from sordino._version import __version__
 from sordino.report import static
@@ -28,7 +28,7 @@ class ExperimentRecord:
     """`full`, `quick` or `exact`."""
     seeds: int
     seconds: float | None
-    """Of the command that wrote it, where runs that were there before take none; None where nobody noted them."""
+    """Processor seconds of all its runs; None where nobody noted them."""
     version: str
     lines: tuple[PrintedLine, ...]
     remarks: tuple[str, ...]
@@ -49,6 +49,11 @@ class ExperimentRecord:
         enough = self.seeds >= experiment.seeds or self.scale == "exact" or bool(experiment.whole)
         return self.scale != "quick" and not self.short and enough
 
+    def more_than(self, other: ExperimentRecord) -> bool:
+        """Returns whether it says more than another record of the same: full beside quick, or more seeds."""
+        mine, theirs = ((one.scale != "quick", one.seeds) for one in (self, other))
+        return mine > theirs and self.scale != "exact"
+
     def tally(self) -> str:
         """Returns how many lines have which status."""
         counts = Counter(line.status for line in self.lines)
@@ -59,9 +64,14 @@ class ExperimentRecord:
         return asdict(self)
 
 
-def run(experiment: Experiment, runner: ExperimentRunner, out: Path) -> ExperimentRecord:
-    """SeedRuns an experiment, draws its pictures, and writes the record."""
-    began, runner = time.perf_counter(), replace(runner.on(experiment.data), usual_seeds=experiment.seeds)
+def run(experiment: Experiment, runner: ExperimentRunner, out: Path, again: bool = False) -> ExperimentRecord:
+    """Plays what the store has not of an experiment, judges it, draws its pictures, and writes the record.
+
+    With `again`, what other sources played is played anew.
+    """
+    runner = replace(runner.on(experiment.data), usual_seeds=experiment.seeds)
+    if experiment.kind == "training":
+        runner.do(plan(experiment, runner), again)  # all at once: an experiment asks for one part after the other
     found = experiment.find(runner)
     for chart in found.charts:
         static.save(chart, out / "pictures")
@@ -69,7 +79,7 @@ def run(experiment: Experiment, runner: ExperimentRunner, out: Path) -> Experime
         experiment.id,
         experiment.kind if experiment.kind == "exact" else runner.size("full", "quick"),
         runner.repeats,
-        time.perf_counter() - began,
+        _spent(experiment, runner),
         __version__,
         tuple(experiment.explained(line, runner.quick, runner.repeats) for line in found.lines),
         found.remarks,
@@ -78,6 +88,14 @@ def run(experiment: Experiment, runner: ExperimentRunner, out: Path) -> Experime
     )
     write(out, record)
     return record
+
+
+def _spent(experiment: Experiment, runner: ExperimentRunner) -> float | None:
+    """Returns the processor seconds that all runs of an experiment took, whenever they were played."""
+    if experiment.kind == "exact":
+        return None
+    keys = {runner.store.keys(task.what, task.recipe)[0] for task in plan(experiment, runner)}
+    return round(sum(runner.store.lines[key].cpu for key in keys if key in runner.store.lines), 1)
 
 
 def write(folder: Path, record: ExperimentRecord) -> None:

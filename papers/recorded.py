@@ -116,14 +116,16 @@ HOW = (
 EXPERIMENTS = (
     Experiment(
         "adpfl-fig4-speed", A_DPFL, "Fig. 4, §6.2", "Speed of convergence, by the recorded curves", speed, "exact",
-        choices=HOW, doubt="how many take part, how long they train and α are not stated",
+        recorded=True, choices=HOW, doubt="how many take part, how long they train and α are not stated",
     ),
     Experiment(
         "baek-fig4-relative", BAEK, "Fig. 1 and 4, §VI", "Loss to noise, by writer and on MNIST", non_iid, "exact",
+        recorded=True,
         doubt="other data: MNIST by writer in place of FEMNIST",
     ),
     Experiment(
         "cad-fig3-growth", FED_CAD, "Fig. 3 and 4, §VII-C", "Gain by σ, by the recorded curves", by_noise, "exact",
+        recorded=True,
         choices=("Accuracies at the end of the curves that cad-fig3 and cad-fig4 recorded.",),
         doubt="the sizes of the network's layers are not stated",
     ),

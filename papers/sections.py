@@ -8,8 +8,8 @@ from papers.experiment import Experiment
 from papers.printed_line import PrintedLine, footnoted, joined
 from papers.record import ExperimentRecord
 
-_WIDTH = 560
-"""Pictures are shown so many pixels wide."""
+_HEIGHT = 330
+"""Pictures are shown so many pixels high: wide ones have letters of the same size."""
 _MARKS = {
     "equal": " ✓",
     "close": " ✓",
@@ -20,12 +20,13 @@ _MARKS = {
 }
 
 
-def section(record: ExperimentRecord, experiment: Experiment) -> str:
+def section(record: ExperimentRecord, experiment: Experiment, takes: str = "") -> str:
     """Returns the section of an experiment."""
     parts = [f"### {record.id}\n", f"{experiment.title} ({experiment.place}). {_how(record, experiment)}\n"]
-    parts += _matrix(record, experiment) if record.id.endswith("-readings") else _table(record, experiment)
+    parts += _matrix(record, experiment) if experiment.title.startswith("Readings") else _table(record, takes)
     parts += [
-        f'<img src="../img/reproduction/{key}.svg" alt="{title}" width="{_WIDTH}">\n' for key, title in record.pictures
+        f'<img src="../img/reproduction/{key}.svg" alt="{title}" height="{_HEIGHT}">\n'
+        for key, title in record.pictures
     ]
     parts += [f"{remark}\n" for remark in record.remarks]
     if experiment.choices:
@@ -34,9 +35,9 @@ def section(record: ExperimentRecord, experiment: Experiment) -> str:
     return "\n".join(parts)
 
 
-def _table(record: ExperimentRecord, experiment: Experiment) -> list[str]:
+def _table(record: ExperimentRecord, takes: str) -> list[str]:
     """Returns one row a line; what was left out says how long it takes."""
-    lines, notes = footnoted([_with_estimate(line, experiment) for line in record.lines])
+    lines, notes = footnoted([_with_estimate(line, takes) for line in record.lines])
     rows = ["| quantity | printed | ours | status | why |", "|---|---|---|---|---|"]
     for line in lines:
         cells = (line.quantity, line.printed, line.ours, line.status, line.why)
@@ -44,8 +45,8 @@ def _table(record: ExperimentRecord, experiment: Experiment) -> list[str]:
     return [*rows, "", *(f"{note}\n" for note in notes)]
 
 
-def _with_estimate(line: PrintedLine, experiment: Experiment) -> PrintedLine:
-    estimate = f"all of it takes {experiment.takes}" if line.status == "not run" and experiment.takes else ""
+def _with_estimate(line: PrintedLine, takes: str) -> PrintedLine:
+    estimate = f"what is missing takes {takes}" if line.status == "not run" and takes else ""
     return replace(line, why=joined(line.why, estimate))
 
 
@@ -85,7 +86,9 @@ def _own(why: str, experiment: Experiment) -> bool:
 
 def _how(record: ExperimentRecord, experiment: Experiment) -> str:
     """Returns how big the experiment was run."""
-    whole = experiment.whole or ("one seed" if record.seeds == 1 else f"{record.seeds} seeds")
+    few = record.seeds < experiment.seeds
+    seeds = "one" if record.seeds == 1 else str(record.seeds)
+    whole = experiment.whole or (f"{seeds} of {experiment.seeds} seeds" if few else f"{record.seeds} seeds")
     if record.short:
         whole += f"; quick on {', '.join(record.short)}: {experiment.quick_form(record.seeds)}"
     quick = f"Quick: {experiment.quick_form(record.seeds)}."

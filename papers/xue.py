@@ -9,7 +9,7 @@ import numpy as np
 
 from papers.charts import beside
 from papers.experiment import ExperimentResult
-from papers.experiment_runner import BY_CHANCE, ExperimentRunner, SeedRuns
+from papers.experiment_runner import BY_CHANCE, ExperimentRun, ExperimentRunner, SeedRuns
 from papers.printed_line import PrintedLine, accuracy, left_out, points, statement
 from papers.xue_charts import boxes, curves, ends, spending
 from papers.xue_scene import (
@@ -33,7 +33,6 @@ from papers.xue_scene import (
 )
 from sordino.account.accountants.published import xue_delta, xue_participations
 from sordino.charts import Axis
-from sordino.report.reading import RunView
 
 RIVALS = {
     0.3: {"adap DP-FL": 0.5287, "PrivateDL": 0.6959, "GeoDP": 0.7221, "DP-dyns": 0.7720, "Fed-αCDP": 0.8014},
@@ -206,9 +205,9 @@ def _settled(quantity: str, readings: Mapping[str, SeedRuns]) -> PrintedLine:
     return statement(quantity, printed, f"moves by {100 * moved:.2f} points from then on", moved <= 0.02)
 
 
-def _told(view: RunView) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _told(view: ExperimentRun) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns rounds, and the five numbers of one client's parameters before and after truncation."""
-    return view.notes["round"], view.notes["original"][:, 0], view.notes["truncated"][:, 0]
+    return view.notes["round"][:, 0], view.notes["original"], view.notes["truncated"]
 
 
 def _moved(before: np.ndarray, after: np.ndarray) -> float:

@@ -6,15 +6,19 @@ Let v(L) = min over whole α of L·α/(2(ε − ln(1/δ)/(α−1))): the square 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from papers.cited import XUE
 from papers.experiment import Experiment, ExperimentResult
-from papers.experiment_runner import ExperimentRunner, SeedRuns
+from papers.experiment_runner import ExperimentRunner, recipe_of
 from papers.printed_line import PrintedLine, number, statement
+from papers.tasks import last_model, played, rounded
 from papers.xue_scene import CLIENTS, DELTA, MNIST, OURS, client
 from sordino.account.accountants.published import xue_participations, xue_sigma0
+from sordino.recipe import Recipe
 
 BUDGET, SIGMA0, USERS, WEIGHTS = 0.5, 26.0, 50, 21_840
 """ε, σ0 and n of Fig. 3, and the weights of the network (`cnn_xue`)."""
@@ -82,18 +86,8 @@ def _theorem3(rounds: int) -> list[PrintedLine]:
 
 def theorems(runner: ExperimentRunner) -> ExperimentResult:
     """Theorems 2 and 3 on models: what truncation alone moves, and how far printed noise moves each weight."""
-    plan = [*MNIST, *client("rmsprop", 16), "run.rounds=1"]
-    quiet = [*OURS, "mechanism.noise_multiplier=26"]
-    runs = runner.play(
-        {
-            "start": [*plan, "mechanism.name=fedavg", "train.learning_rate=1e-12"],
-            "plain": [*plan, "mechanism.name=fedavg"],
-            "truncated": [*plan, *quiet, "mechanism.sensitivity_divisor=1e9"],
-            "printed": [*plan, *quiet],
-        }
-    )
-    told = [_moved(*(_weights(runs[name], seed) for name in runs)) for seed in range(runner.repeats)]
-    bias, within = (float(np.mean(column)) for column in zip(*told, strict=True))
+    told = runner.measure(moved, [*PLAN, "mechanism.name=fedavg"])
+    bias, within = (float(np.mean([one[name] for one in told])) for name in ("bias", "within"))
     why = "the noise has mean 0 (Lemma 6), truncation has not, and what is sent is the truncated model"
     lines = (
         statement(
@@ -108,18 +102,30 @@ def theorems(runner: ExperimentRunner) -> ExperimentResult:
     return ExperimentResult(lines)
 
 
-def _moved(start: np.ndarray, plain: np.ndarray, truncated: np.ndarray, printed: np.ndarray) -> tuple[float, float]:
-    """Returns truncation's share of the update, and the share of weights that noise moves by less than the bound."""
+def moved(recipe: Recipe, place: Path, arguments: tuple[int, ...]) -> dict[str, float | None]:
+    """Measures truncation's share of an update, and the share of weights that noise moves by less than the bound."""
+    start, plain, truncated, printed = (
+        _weights([*PLAN, *more, f"run.seed={recipe.run.seed}"], place / name) for name, more in MODELS.items()
+    )
     rounds = xue_participations(BUDGET, SIGMA0, DELTA)
     bound = math.sqrt(3 * len(plain) / USERS) * xue_sigma0(BUDGET, rounds, DELTA)
     share = float(np.linalg.norm(truncated - plain) / np.linalg.norm(plain - start))
-    return share, float(np.mean(np.abs(printed - truncated) <= bound))
+    return {"bias": rounded(share, 6), "within": rounded(float(np.mean(np.abs(printed - truncated) <= bound)), 6)}
 
 
-def _weights(runs: SeedRuns, seed: int) -> np.ndarray:
-    return np.concatenate([tensor.ravel() for tensor in runs.last_model(seed)])
+def _weights(settings: Sequence[str], place: Path) -> np.ndarray:
+    played(recipe_of(settings), place)
+    return np.concatenate([tensor.ravel() for tensor in last_model(place)])
 
 
+PLAN = [*MNIST, *client("rmsprop", 16), "run.rounds=1"]
+_QUIET = [*OURS, "mechanism.noise_multiplier=26"]
+MODELS = {
+    "start": ["mechanism.name=fedavg", "train.learning_rate=1e-12"],
+    "plain": ["mechanism.name=fedavg"],
+    "truncated": [*_QUIET, "mechanism.sensitivity_divisor=1e9"],
+    "printed": _QUIET,
+}
 ONE = "Measured after one round, where models with and without noise still have the same past."
 EXPERIMENTS = (
     Experiment("xue-lemmas", XUE, "Lemmas 1, 7, 8 and Theorem 3, §V-E", "Variance of the noise", lemmas, "exact"),

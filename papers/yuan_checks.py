@@ -7,17 +7,20 @@ the eigenvalues of one matrix, so the bound can be computed and held to what a r
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 
 from papers.cited import YUAN
 from papers.experiment import Experiment, ExperimentResult
-from papers.experiment_runner import UNBOUND, ExperimentRunner, SeedRuns, recipe_of
+from papers.experiment_runner import UNBOUND, ExperimentRunner, recipe_of
 from papers.printed_line import PrintedLine, statement
+from papers.tasks import last_model, played, rounded
 from sordino.account.accountants.published import yuan_refined, yuan_sensitivity, yuan_sigma, yuan_sum
 from sordino.account.plan.convergence import ConvergenceBound, LossConstants
 from sordino.account.plan.printed_convergence import PrintedConvergence
 from sordino.charts import Axis, Chart, Series
+from sordino.recipe import Recipe
 from sordino.runs.setup import load
 
 EPSILON, DELTA, RATE = 10.0, 1e-3, 0.1
@@ -81,14 +84,14 @@ def theorem3(runner: ExperimentRunner) -> ExperimentResult:
     rate = 1 / smoothness
     grid = runner.size((1, 5, 10, 20, 40, 80), (1, 5, 20, 80))
     plans = {m: [*_noisy(m), f"train.learning_rate={rate:.8f}"] for m in grid}
-    runs = runner.play({str(m): plan for m, plan in plans.items()})
+    runs = {m: runner.measure(least_squares, plan) for m, plan in plans.items()}
     loss = LossConstants(start - least, smoothness, polyak)
     bound = ConvergenceBound(loss, max(grid), CLIENTS, float(COHORT), THETA, rate * (1 - 1e-9))
     width = features.shape[1] * targets.shape[1]
     sigma = {m: yuan_sigma(yuan_sensitivity(CLIP, sizes), LOOSE, DELTA, RATE, yuan_sum(THETA, m)) for m in grid}
     honest = {m: float(bound.value(np.array(m), np.array(width * sigma[m] ** 2 / COHORT))) for m in grid}
     printed = {m: float(bound.value(np.array(m), np.array(sigma[m] ** 2))) for m in grid}
-    found = {m: _gap(runs[str(m)], features, targets, least) for m in grid}
+    found = {m: float(np.mean([one["gap"] for one in told])) for m, told in runs.items()}
     lines = [
         _held("Theorem 3: measured gap below the bound, noise E‖n‖² = d·σ²/K", found, honest),
         _held("Theorem 3: measured gap below the bound as printed, noise σ²", found, printed),
@@ -108,7 +111,7 @@ def theorem3(runner: ExperimentRunner) -> ExperimentResult:
         Axis("gap", log=True),
         series,
     )
-    longest = max(_norm(found) for found in runs.values())
+    longest = max(one["norm"] for told in runs.values() for one in told)
     remark = (
         f"L = {smoothness:.4g}, ρ = {polyak:.3g}, Θ = {start - least:.4g}, η = 1/L, τ = 1, ϑ = {THETA:g}, "
         f"ε = {LOOSE:g}; no released model is longer than {longest:.2f}."
@@ -152,20 +155,15 @@ def _constants(features: np.ndarray, targets: np.ndarray) -> tuple[float, float,
     return float(values.max()), float(positive.min()), _loss(features @ best, targets), _loss(0 * targets, targets)
 
 
-def _gap(runs: SeedRuns, features: np.ndarray, targets: np.ndarray, least: float) -> float:
-    """Returns the mean over seeds of the training loss above its minimum."""
-    gaps = []
-    for seed in range(len(runs.views)):
-        parts = runs.last_model(seed)
-        bias, weight = (next(part for part in parts if part.ndim == dimensions) for dimensions in (1, 2))
-        gaps.append(_loss(features[:, :-1] @ weight.T + bias, targets) - least)
-    return float(np.mean(gaps))
-
-
-def _norm(runs: SeedRuns) -> float:
-    """Returns the norm of the longest last model."""
-    seeds = range(len(runs.views))
-    return max(math.sqrt(sum(float((part**2).sum()) for part in runs.last_model(seed))) for seed in seeds)
+def least_squares(recipe: Recipe, place: Path, arguments: tuple[int, ...]) -> dict[str, float | None]:
+    """Measures a run's last model: its training loss above the minimum, and its norm."""
+    features, targets, _ = _problem()
+    played(recipe, place)
+    parts = last_model(place)
+    bias, weight = (next(part for part in parts if part.ndim == dimensions) for dimensions in (1, 2))
+    gap = _loss(features[:, :-1] @ weight.T + bias, targets) - _constants(features, targets)[2]
+    norm = math.sqrt(sum(float((part**2).sum()) for part in parts))
+    return {"gap": rounded(gap, 6), "norm": rounded(norm, 6)}
 
 
 def _loss(outputs: np.ndarray, targets: np.ndarray) -> float:

@@ -167,6 +167,6 @@ HOW = (
 EXPERIMENTS = (
     Experiment(
         "yuan-curves", YUAN, "Fig. 2 to 4, 6, 7 and 10, §V-B, C", "Shapes and courses, by the recorded curves", found,
-        "exact", choices=HOW, doubt=DOUBT,
+        "exact", recorded=True, choices=HOW, doubt=DOUBT,
     ),
 )  # fmt: skip

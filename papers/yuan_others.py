@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from papers.charts import beside
 from papers.cited import YUAN
 from papers.experiment import PIXELS, Experiment, ExperimentResult
-from papers.experiment_runner import UNBOUND, ExperimentRunner, SeedRuns, recipe_of
+from papers.experiment_runner import UNBOUND, ExperimentRunner, SeedRuns
 from papers.printed_line import PrintedLine, number, statement
 from papers.yuan import FEWER, FREE, MLP, RATE, SCENE, experiment, geometric, grids, over, silent
 from papers.yuan_verdicts import at_best, best_m, later_optima, least_loss, least_of, less_loss, near_silence, order
 from sordino.audit.membership import infer
 from sordino.charts import Axis, Chart, Rule
+from sordino.recipe import Recipe
 from sordino.runs.setup import load
 
 SVM = [*SCENE, "data.name=adult", "model.name=svm"]
@@ -194,24 +194,19 @@ def table3_overfitting(runner: ExperimentRunner) -> ExperimentResult:
     return ExperimentResult(tuple(lines), (), (remark,))
 
 
-def _attacked(runner: ExperimentRunner, settings: Sequence[str]) -> dict[str, Any]:
-    """Returns how members are told from others (`audit.membership`), found once for each recipe and kept."""
-    recipe = recipe_of(settings)
-    shadows, trials = runner.size((25, 50), (3, 2))
-    name = f"{recipe.to_toml()}/{shadows}/{trials}"
-    path = runner.folder / f"membership-{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}.json"
-    if not path.exists():
-        federation = load(recipe)
+def _attacked(runner: ExperimentRunner, settings: Sequence[str]) -> Mapping[str, Any]:
+    """Returns how members are told from others, found once for each recipe and kept."""
+    return runner.once(membership, settings, *runner.size((25, 50), (3, 2)))
 
-        def told(done: int) -> None:
-            runner.watcher(done, shadows + trials)
 
-        every = len(federation.train_y)
-        found = infer(recipe, federation, shadows, trials, every, recipe.run.rounds, recipe.run.seed, told)
-        runner.folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found.to_json()))
-    kept: dict[str, Any] = json.loads(path.read_text())
-    return kept
+def membership(recipe: Recipe, place: Path, arguments: tuple[int, ...]) -> dict[str, Any]:
+    """Measures how members are told from others (`audit.membership`), by so many shadow models and trials."""
+    shadows, trials = arguments
+    federation = load(recipe)
+    every = len(federation.train_y)
+    found = infer(recipe, federation, shadows, trials, every, recipe.run.rounds, recipe.run.seed)
+    told: dict[str, Any] = found.to_json()
+    return told
 
 
 def _learnt(

@@ -45,7 +45,7 @@ def fig8(runner: ExperimentRunner) -> ExperimentResult:
     )
     readings = runner.size(ReadingGrid((*START.choices, RATES)), START).readings()
     plans = {
-        f"{words}/{theta:g}/{m}": [*geometric(theta, m, scene=CNN["fashion-mnist"]), *more]
+        f"{words}/{theta:g}/{m}": [*geometric(theta, m, scene=CNN["fashion-mnist"]), *more, f"run.evaluate_every={m}"]
         for words, more in readings.items()
         for theta in thetas
         for m in lengths
@@ -62,7 +62,7 @@ def fig7(runner: ExperimentRunner) -> ExperimentResult:
     lengths = runner.size((5, 10, 15, 20, 30, 40, 50), (15, 50))
     readings = runner.size(DECAY, ReadingGrid((DECAYS,))).readings()
     plans = {
-        f"{words}/{theta:g}/{m}": [*geometric(theta, m, scene=SVM), *more]
+        f"{words}/{theta:g}/{m}": [*geometric(theta, m, scene=SVM), *more, f"run.evaluate_every={m}"]
         for words, more in readings.items()
         for theta in THETAS
         for m in lengths

@@ -4,7 +4,7 @@
 
 Commands arrive on standard input, one a line; answers leave as one JSON object a line. A contender is a module with a
 class `Contender(workload, option)` that offers `play(rounds, noise) → seconds of each round`, `weights()`, and whether
-it is `prepared`: all of `play` is rounds.
+it is `prepared`: all of `play` is rounds. One that is not may say itself what `processor` seconds a round took.
 """
 
 import importlib
@@ -54,6 +54,7 @@ def main() -> None:
         if command == "play":
             began, rounds = processor_seconds(), contender.play(int(words[0]), float(words[1]))
             busy = (processor_seconds() - began) / int(words[0]) if contender.prepared else None
+            busy = getattr(contender, "processor", busy)
             answer = {"rounds": rounds, "processor": busy}
             print(json.dumps(answer), file=answers)
         elif command == "learn":

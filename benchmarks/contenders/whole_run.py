@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from serve import processor_seconds
 from workloads import CLIP_NORM, LEARNING_RATE, Workload, data, flat
 
 from sordino.data.federation import Federation
@@ -36,15 +37,22 @@ class Contender:
                 "run": {"rounds": rounds + 2, "evaluate_every": 10**6},
             }
         )
-        ends = []
+        ends, busy = [], []
+
+        def over(metrics: dict) -> None:
+            if metrics["round"] in (1, rounds + 1):
+                busy.append(processor_seconds())
+            ends.append(time.perf_counter())
+
         with tempfile.TemporaryDirectory() as folder:
             outcome = run(
                 recipe,
                 model=self.model,
                 federation=self.federation,
                 out=Path(folder) / "run",
-                watcher=lambda metrics: ends.append(time.perf_counter()),
+                watcher=over,
             )
+        self.processor = (busy[1] - busy[0]) / rounds
         torch.nn.utils.vector_to_parameters(outcome.weights, self.model.parameters())
         return [later - earlier for earlier, later in pairwise(ends[:-1])]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -202,3 +202,14 @@ def first_five(values: np.ndarray) -> tuple[float, float, float, float, float]:
     """Returns five numbers that are a summary already."""
     low, first, middle, third, high = (float(value) for value in np.ravel(values)[:5])
     return low, first, middle, third, high
+
+
+def reworded(part: Any, change: Callable[[str], str]) -> Any:
+    """Returns a chart, or a part of one, with every text changed: names that strangers chose are shown as they are."""
+    if isinstance(part, str):
+        return change(part)
+    if isinstance(part, list | tuple):
+        return type(part)(reworded(one, change) for one in part)
+    if is_dataclass(part) and not isinstance(part, type):
+        return replace(part, **{field.name: reworded(getattr(part, field.name), change) for field in fields(part)})
+    return part

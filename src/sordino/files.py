@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,6 +34,21 @@ def writing(path: Path) -> Iterator[None]:
 def opener(mode: int) -> Callable[[str, int], int]:
     """Returns an opener for `open`, that makes new files with these permissions."""
     return lambda path, flags: os.open(path, flags, mode)
+
+
+def append_line(path: Path, line: bytes, mode: int) -> None:
+    """Adds a line to a file that everybody who follows it sees at once, and that a machine that dies may lose.
+
+    Raises:
+        StorageError: the disk is full, or the file is not ours to write.
+    """
+    with writing(path):
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)
+        try:
+            if os.write(file, line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        finally:
+            os.close(file)
 
 
 def make_folder(path: Path, mode: int) -> None:

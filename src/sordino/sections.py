@@ -79,8 +79,9 @@ class DataSection(Section):
     normalise: Literal["auto", "none", "centre", "unit", "standard"] = Field(
         "auto", description="scaling of each record by itself: `auto` standardises images and leaves tables alone"
     )
-    features: Literal["none", "scattering", "random"] = Field(
-        "none", description="features that need no data: wavelet `scattering` (images), or `random` patterns"
+    features: Literal["none", "scattering", "patches", "random"] = Field(
+        "none",
+        description="features that need no data: `scattering` or whitened `patches` of images, or `random` patterns",
     )
     feature_norm: Literal["auto", "none", "unit", "group", "root"] = Field(
         "auto",

@@ -139,7 +139,12 @@ class Vanished:
     @property
     def silent(self) -> IntArray:
         """Those whose message never left them: they are not counted, and pay nothing."""
-        return np.union1d(self.train, self.upload)
+        return np.union1d(self.train, self.upload) if len(self.train) else self.upload
+
+
+def without(clients: IntArray, others: IntArray) -> IntArray:
+    """Returns those of the clients who are not among the others, in their order; nobody is named twice."""
+    return np.setdiff1d(clients, others, assume_unique=True) if len(others) else clients
 
 
 @dataclass(frozen=True, eq=False)

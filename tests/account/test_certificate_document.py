@@ -109,6 +109,15 @@ class TestWhatItSays:
         assert max(map(len, text.splitlines())) <= 110
         assert "near their limit" not in text and "median" not in text and "worst" not in text
 
+    @pytest.mark.parametrize("field", ["federation", "run", "time"])
+    def test_names_that_strangers_chose_are_no_markup(self, ledger, field):
+        """A certificate of somebody else's was put into a page with its tags, its links and its pictures."""
+        hostile = "<img src=q onerror=alert(1)>![t](http://e)[l](http://e)\x1b[31m\n# heading"
+        document = replace(made(ledger), **{field: hostile})
+        shown = markdown(replace(document, statement=replace(document.statement, mechanism=hostile)))
+        assert "<img" not in shown and not re.search(r"(?<!\\)\[[tl](?<!\\)\]", shown) and "\x1b" not in shown
+        assert "\n# heading" not in shown and "&lt;img" in shown
+
     def test_markdown_and_registry_tell_the_same(self, ledger):
         document = made(ledger)
         outsider = document.promise("client", "outsider")

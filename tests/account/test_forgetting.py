@@ -17,6 +17,7 @@ from sordino.account.ledger import sqlite
 from sordino.account.ledger.heads import HeadLog, heads_path
 from sordino.account.ledger.keys import key_path, signed
 from sordino.account.ledger.ledger import Ledger
+from sordino.account.ledger.state import LedgerState
 from sordino.errors import LedgerError, LedgerTampered
 from sordino.events import Charge, GaussianDpEvent, Guarantee
 
@@ -384,16 +385,15 @@ class TestSettlementThatWaits:
 
     def test_a_head_is_never_published_for_rows_of_others_that_may_still_be_lost(self, path, monkeypatch):
         with Ledger.open(path) as mine, Ledger.open(path) as other:
-            number, real = other.reserve("other", 1, np.array([3]), CHARGE), Ledger._replay
+            number, real = other.reserve("other", 1, np.array([3]), CHARGE), LedgerState.reserve
 
-            def replay(ledger, rows):
-                real(ledger, rows)
-                if ledger is mine and rows:
-                    monkeypatch.setattr(Ledger, "_replay", real)
-                    other.settle(number, CHARGE, digest="bits", durable=False)  # between commit and publication
+            def reserve(state, entry):
+                real(state, entry)
+                monkeypatch.setattr(LedgerState, "reserve", real)
+                other.settle(number, CHARGE, digest="bits", durable=False)  # between commit and publication
 
             mine.refresh()
-            monkeypatch.setattr(Ledger, "_replay", replay)
+            monkeypatch.setattr(LedgerState, "reserve", reserve)
             seq = mine.reserve("run", 7, np.array([7]), CHARGE)
             assert HeadLog(heads_path(path)).last().seq == seq
         assert len(list(verify(path))) == 3

@@ -109,6 +109,33 @@ def test_settling_what_was_not_reserved_or_twice_is_refused(ledger):
         ledger.settle(number, BOTH)
 
 
+def test_what_its_writer_remembers_is_what_a_reader_finds(ledger, tmp_path):
+    """A writer keeps what it wrote and does not read it again, so both must be the same, field by field."""
+    listed = (Charge(SERVER, ComposedDpEvent([GAUSS, SelfComposedDpEvent(HALF, 3)])),)
+    again = {"repeatable": True, "fingerprint": "seed"}
+    ledger.reserve("a", 1, ids(4, 1), BOTH, excluded=ids(7))
+    ledger.settle(ledger.reserve("a", 2, ids(1, 2, 3), listed, **again), listed, senders=ids(3, 1), digest="bits")
+    ledger.settle(ledger.reserve("a", 3, ids(1, 2), BOTH), BOTH, senders=ids(2, 1), digest="bits")
+    ledger.settle(ledger.reserve("a", 4, ids(2), listed, **again), ())
+    ledger.settle(ledger.reserve("a", 4, ids(2), listed, **again), listed, digest="bits")
+    unpriced = (Charge(SERVER, Unbounded("no noise")),)
+    ledger.settle(ledger.reserve("a", 5, ids(2), unpriced), unpriced)
+
+    def told(entry):
+        return vars(entry) | {
+            "participants": entry.participants.ids().tolist(),
+            "excluded": entry.excluded.ids().tolist(),
+        }
+
+    with Ledger.open(tmp_path / "ledger.db") as reader:
+        assert list(map(told, reader.entries)) == list(map(told, ledger.entries))
+        assert list(map(told, reader._state.reserved.values())) == list(map(told, ledger._state.reserved.values()))
+        assert reader.participations.tolist() == ledger.participations.tolist()
+        assert reader.guarantees == ledger.guarantees
+        assert len(ledger.entries) == 6
+    ledger.verify()
+
+
 class TestRepetition:
     def test_the_same_seeded_release_is_charged_once(self, ledger, tmp_path):
         first = ledger.reserve("a", 1, ids(1, 2), BOTH, repeatable=True, fingerprint="seed 0")

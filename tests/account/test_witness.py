@@ -7,7 +7,7 @@ import pytest
 
 from sordino.account.ledger.heads import HeadLog, heads_path
 from sordino.account.ledger.ledger import Ledger
-from sordino.errors import LedgerError
+from sordino.errors import LedgerError, LedgerTampered
 
 
 @pytest.mark.parametrize("made", [False, True])
@@ -74,4 +74,25 @@ def test_a_head_log_that_cannot_be_synced_says_so_in_one_sentence(tmp_path, monk
         ledger.close()
     monkeypatch.undo()
     with Ledger.open(tmp_path / "ledger.db", "f", 3) as ledger:
+        ledger.verify()
+
+
+@pytest.mark.parametrize("how", ["emptied", "removed", "torn"])
+@pytest.mark.parametrize("write", [True, False])
+def test_a_witness_that_held_heads_and_holds_none_is_found_out(tmp_path, how, write):
+    """It counted as a new one, and whoever rolled the ledger back had only to empty it."""
+    path, witness = tmp_path / "ledger.db", tmp_path / "witness"
+    Ledger.open(path, "f", 3, create=True, witness=witness).close()
+    Ledger.open(path, "f", 3, witness=witness).close()
+    text = witness.read_bytes()
+    {"emptied": lambda: witness.write_bytes(b""), "removed": witness.unlink, "torn": lambda: witness.write_bytes(b"{")}[
+        how
+    ]()
+    with pytest.raises(LedgerTampered, match=r"held heads of this ledger.*restore"):
+        Ledger.open(path, "f", 3, witness=witness, write=write)
+    witness.write_bytes(text)
+    with Ledger.open(path, "f", 3, witness=witness) as ledger:
+        assert sum(row.kind == "witness" for row, _ in ledger._chain.verify()) == 1
+        ledger.verify()
+    with Ledger.open(path, "f", 3, witness=tmp_path / "another") as ledger:  # which has never had any
         ledger.verify()

@@ -95,3 +95,19 @@ def test_noise_of_the_expected_size_counts_as_no_movement_whatever_the_scales_we
     size = float(uneven.square().mean().sqrt())
     scales = adapter.adapt(turn, Released(uneven * 0.3, 0.3 * size, ()), {})["scales"]
     assert torch.allclose(scales, torch.ones(WIDTH), atol=1e-3)
+
+
+def test_the_next_step_is_predicted_from_released_ones_and_nothing_from_noise(make_turn):
+    rng = torch.Generator().manual_seed(3)
+    signal = torch.linspace(-1, 1, WIDTH).double()
+
+    def drawn(size):
+        return [lambda s: size * signal + s * torch.randn(WIDTH, generator=rng).double()] * 40
+
+    knobs = adapted(Movement(WIDTH, 1.0, 1.0, predict=True), make_turn, drawn(1.0), 1.0)
+    predicted = knobs["predicted"].double()
+    assert 0.8 < float(predicted @ signal) / float(signal @ signal) < 1.05
+    # of pure noise the smoothed mean has length √(WIDTH·0.1/1.9) = 10.3; what is predicted is a small part of that
+    nothing = adapted(Movement(WIDTH, 1.0, 1.0, predict=True), make_turn, drawn(0.0), 1.0)["predicted"]
+    assert float(nothing.norm()) < 3
+    assert "predicted" not in adapted(Movement(WIDTH, 1.0, 1.0), make_turn, drawn(1.0), 1.0)

@@ -16,7 +16,6 @@ HIDDEN = [
     ("distributed_gaussian", ("aggregate.kind=plain",)),
     ("dp_fedavg", POISSON),
     ("geometric", ("mechanism.trust=distributed",)),
-    ("banded", ()),
 ]
 
 

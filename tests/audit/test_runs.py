@@ -19,7 +19,7 @@ from sordino.audit.endtoend import Effort, RunAudit, _fitting, audit_run
 from sordino.audit.inversion import invert, picture, summary
 from sordino.audit.membership import infer
 from sordino.audit.network import Network
-from sordino.audit.people import only, with_guests, with_records
+from sordino.audit.people import only, with_canary_clients, with_records
 from sordino.audit.picture import psnr, ssim
 from sordino.audit.replay import replay
 from sordino.cli.app import app, register
@@ -50,16 +50,16 @@ def test_a_replay_ends_with_the_models_of_its_run(tmp_path: Path) -> None:
     assert not torch.equal(weights, replay(recipe, load(recipe), f"{stream}!").last)
 
 
-def test_guests_come_last_and_hold_one_record() -> None:
+def test_canary_clients_come_last_and_hold_one_record() -> None:
     federation = load(Recipe.load(None, ["partition.clients=5"]))
     x, y = federation.train_x[:3] + 1, federation.train_y[:3]
-    more = with_guests(federation, x, y)
+    more = with_canary_clients(federation, x, y)
     assert more.population == 8
     assert more.sizes(np.array([6, 0])).tolist() == [1, int(federation.sizes()[0])]
     seen = more.gather(np.array([0, 6, 7]))
     assert torch.equal(seen.x[-2:], x[1:])
     assert torch.equal(seen.x[:-2], federation.gather(np.array([0])).x)
-    alike = with_guests(federation, x, y, alike=True)
+    alike = with_canary_clients(federation, x, y, alike=True)
     assert alike.sizes().min() == federation.sizes().min() == alike.sizes()[-1]
     assert (alike.gather(np.array([7])).x == x[2]).all()
 

@@ -30,9 +30,14 @@ def with_scales(turn, amplitude, allocation="least_energy"):
     clip_norm=st.floats(1e-3, 1e3),
     shape=st.sampled_from(["ball", "box"]),
     allocation=st.sampled_from(["equal", "least_energy"]),
+    predicted=st.none() | st.lists(st.floats(-1e3, 1e3), min_size=WIDTH, max_size=WIDTH),
 )
-def test_the_scaled_norm_is_bounded_whatever_comes_in(rows, amplitude, clip_norm, shape, allocation, turn_factory):
+def test_the_scaled_norm_is_bounded_whatever_comes_in(
+    rows, amplitude, clip_norm, shape, allocation, predicted, turn_factory
+):
     turn = with_scales(turn_factory(clip_norm=clip_norm), torch.tensor(amplitude), allocation)
+    if predicted is not None:
+        turn = turn.but(knobs=turn.knobs.but(predicted=torch.tensor(predicted)))
     bounded = ScaledClip(shape).bound(update(torch.tensor(rows)), turn)
     assert torch.isfinite(bounded.rows).all()
     assert (bounded.rows.double().norm(dim=1) <= clip_norm).all()
@@ -80,3 +85,13 @@ def test_the_box_cuts_each_component_by_itself(make_turn):
     got = ScaledClip("box").bound(update(rows), turn).rows[0] * turn.knobs["scales"]
     expected = torch.tensor([0, float(threshold[1]), 0, -float(threshold[3]), 0, 0])
     assert torch.allclose(got, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", ["ball", "box"])
+def test_updates_are_bounded_around_the_predicted_step(shape, make_turn):
+    turn, predicted = with_scales(make_turn(clip_norm=0.5), torch.ones(WIDTH)), torch.linspace(-3, 3, WIDTH)
+    turn = turn.but(knobs=turn.knobs.but(predicted=predicted))
+    found = ScaledClip(shape).bound(update(torch.stack([predicted, predicted + 0.1, -predicted])), turn)
+    assert torch.allclose(found.rows[:2], torch.tensor([[0.0], [0.1]]).expand(2, WIDTH), atol=1e-6)
+    assert found.clipped.tolist() == [False, False, True]
+    assert float(found.rows[2] @ predicted) < 0

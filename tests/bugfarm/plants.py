@@ -210,9 +210,8 @@ def _trusts_the_file(patch: Patch) -> None:
     for check in ("_require_schema", "_require_kept", "_require_end"):
         patch.setattr(HashChain, check, lambda self, *args: None)
 
-    def append(self: HashChain, make_row: Callable[[int], LedgerRow]) -> LedgerRow:
-        seq, previous = self._pending or self._checked
-        row = make_row(seq + 1)
+    def append(self: HashChain, row: LedgerRow) -> LedgerRow:
+        _, previous = self._pending or self._checked
         link = row.chained(previous, self._salt)
         values = (row.seq, row.kind, row.body, row.cohort, row.excluded, link)
         self._connection.execute("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", values)

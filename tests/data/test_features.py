@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.fft import dctn, idctn
 from torch import Tensor
 
 from sordino.data import federate
@@ -20,9 +21,11 @@ from sordino.data.features import (
     Root,
     Scattering,
     UnitRows,
+    WhitenedPatches,
     cache_folder,
 )
 from sordino.data.features.cache import kept
+from sordino.data.features.patches import _patterns, foreseen
 from sordino.data.features.views import Opponent
 from sordino.errors import DataError
 from sordino.random.streams import Streams
@@ -35,6 +38,8 @@ EVERY = [
     FeatureSettings("scattering", "group", groups=9),
     FeatureSettings("random", count=20, norm="none"),
     FeatureSettings("random", count=20),
+    FeatureSettings("patches", count=20),
+    FeatureSettings("patches", count=20, mirror=True),
     FeatureSettings("scattering", mirror=True),
 ]
 
@@ -244,6 +249,46 @@ def test_random_patches_are_their_definition_patch_by_patch() -> None:
 def test_patches_of_too_small_images_are_refused(record: tuple[int, ...]) -> None:
     with pytest.raises(DataError, match="at least 8 pixels"):
         RandomPatches()(torch.zeros(1, *record))
+
+
+def test_whitened_patches_are_their_definition_patch_by_patch() -> None:
+    part = WhitenedPatches(5, size=4, cells=2, threshold=0.3, contrast=0.05, floor=0.2, chroma=0.3, seed=2)
+    x = images(1, (3, 6, 6))
+    drawn = Streams(2).generator("whitened patterns").standard_normal((5, 3, 4, 4))
+    law = np.array([[1 / max(math.hypot(i, j), 0.5) for j in range(4)] for i in range(4)])
+    spread = np.stack([law, 0.3 * law, 0.3 * law])
+    spread[0, 0, 0] = np.inf  # the mean of brightness is lost
+    weighted = drawn / np.sqrt(spread**2 + 0.2**2)
+    spread[0, 0, 0] = 0.0
+    size = np.sqrt(48 * ((spread**2 / (spread**2 + 0.2**2)).sum() / (spread**2).sum()))
+    patterns = idctn(weighted / size, axes=(2, 3), norm="ortho")
+    padded = np.pad(x[0].numpy().astype(np.float64), ((0, 0), (2, 1), (2, 1)), mode="reflect")
+    total = np.zeros((10, 2, 2))
+    for i in range(6):
+        for j in range(6):
+            h = (patterns * padded[:, i : i + 4, j : j + 4]).sum((1, 2, 3))
+            h /= np.sqrt((h**2).mean() + 0.05**2)
+            total[:, i // 3, j // 3] += np.maximum(np.concatenate([h, -h]) - 0.3, 0) / 9
+    np.testing.assert_allclose(part(x)[0].numpy(), total, atol=1e-5)
+    assert part.shape((3, 6, 6)) == (10, 2, 2)
+
+
+def test_whitened_patterns_see_all_frequencies_alike_where_plain_ones_see_the_lowest() -> None:
+    """Patches drawn from the law: what each frequency adds to responses is the same, and all of it has variance 1."""
+    spread = foreseen(6, 3, 0.15)
+    coefficients = dctn(_patterns(0, 4000, 3, 6, 1e-9, 0.15).double().numpy(), axes=(2, 3), norm="ortho")
+    shares = (coefficients * spread).var(0) / np.square(spread).sum() * spread.size
+    assert shares[0, 0, 0] == 0
+    np.testing.assert_allclose(shares[spread > 0], 1 / (spread.size - 1), rtol=0.15)
+    plain = np.square(spread) / np.square(spread).sum()
+    assert plain.max() > 20 * np.median(plain)
+
+
+@pytest.mark.parametrize("record", [(2, 8, 8), (1, 5, 8), (64,)])
+def test_whitened_patches_of_other_records_are_refused(record: tuple[int, ...]) -> None:
+    with pytest.raises(DataError, match=r"data\.features is 'patches'"):
+        WhitenedPatches()(torch.zeros(1, *record))
+    assert not WhitenedPatches(4)(torch.full((1, 1, 8, 8), 0.7)).any()
 
 
 def test_a_cache_gives_back_the_same_and_computes_once(tmp_path: Path) -> None:

@@ -22,6 +22,9 @@ from sordino.federation.policy import BudgetPolicy, MechanismPolicy, Policy, Who
 from sordino.federation.processes import Started, free_port, marked, start_node, start_superlink, stop_all
 from sordino.federation.status import FederationStatus
 
+LONGEST = 1500.0
+"""Seconds after which a run of a test is ended: on a busy machine the longest took 600."""
+
 RECIPE = """
 [mechanism]
 name = "dp_sgd"
@@ -74,9 +77,15 @@ class Real:
         self.nodes[name].kill()
 
     def play(self, watch: Callable[[FederationStatus], None] = lambda status: None, least: int = 0) -> FederationStatus:
+        """Plays the run; `LONGEST` seconds later its processes are ended, whatever happens, and it gives up."""
         config = {"stage-seconds": self.stage_seconds, "train-seconds": self.stage_seconds, "gather-seconds": 600.0}
         config["least-nodes"] = least
-        return Operation(self.operator, config, watch, self.said.append).play()
+        late = threading.Timer(LONGEST, self.stop)  # without nodes a run gives up
+        late.start()
+        try:
+            return Operation(self.operator, config, watch, self.said.append).play()
+        finally:
+            late.cancel()
 
     def stop(self) -> None:
         started = [*self.nodes.values(), *([self.link] if self.link else [])]

@@ -14,6 +14,7 @@ from sordino.events import Charge, GaussianDpEvent, Guarantee
 from sordino.federation import operate
 from sordino.federation.folder import FederationFolder
 from sordino.federation.node_folder import NodeFolder
+from sordino.federation.node_statement import state
 from sordino.federation.status import FederationStatus, NodeStatus
 
 Run = Callable[..., tuple[int, str, str]]
@@ -160,6 +161,30 @@ def test_a_nodes_certificate_is_its_own_ledger_signed(sordino: Run, made: tuple[
     statement.write_text(json.dumps(told | {"releases": 1}))
     code, _, err = sordino("node", "certificate", "--check", statement)
     assert code == 2 and "was changed" in err
+
+
+def test_what_a_nodes_certificate_rests_on_follows_from_its_policy(made: tuple[Path, Path]) -> None:
+    """Members of the operator's invention are a share that works with the server: the statement says how large."""
+    operator, path = made
+    told = state(NodeFolder(path))
+    assert told.members == FederationFolder(operator).registry.digest
+    assert any("share of 0 of them" in sentence and "invention" in sentence for sentence in told.rests_on)
+    assert not any("central" in sentence for sentence in told.rests_on)
+    own = NodeFolder(path).policy
+    wider = own.mechanism.model_copy(update={"trusts": ("central",)})
+    NodeFolder(path).policy_file.write_text(own.model_copy(update={"mechanism": wider}).to_toml())
+    assert any("nothing is promised against the server" in one for one in state(NodeFolder(path)).rests_on)
+
+
+def test_members_are_enrolled_all_or_none(sordino: Run, made: tuple[Path, Path], tmp_path: Path) -> None:
+    operator, _ = made
+    before = FederationFolder(operator).registry
+    assert sordino("node", "init", tmp_path / "c", "--join", operator / "join.json", "--name", "c")[0] == 0
+    broken = tmp_path / "broken.json"
+    broken.write_text('{"name": "d"}')
+    code, _, err = sordino("federation", "enrol", operator, tmp_path / "c" / "application.json", broken)
+    assert code == 2 and "lacks" in err
+    assert FederationFolder(operator).registry == before
 
 
 def _gaussian_epsilon(multiplier: float, delta: float) -> float:

@@ -11,10 +11,14 @@ import pytest
 
 from sordino.errors import FederationError, NodeRefused
 from sordino.federation.folder import FederationFolder
+from sordino.federation.limits import check_budget, check_plan
 from sordino.federation.node_folder import NodeFolder
+from sordino.federation.plan import plan_of
 from sordino.federation.policy import DataPolicy, Policy, WhoPolicy
 from sordino.federation.registry import MemberRegistry
+from sordino.federation.remote import remote
 from sordino.recipe import Recipe
+from sordino.runs.setup import assemble
 
 
 @pytest.fixture
@@ -225,3 +229,16 @@ def test_the_templates_of_a_new_federation_are_valid(operator: FederationFolder)
     recipe = Recipe.load(folder / "recipe.toml")
     assert recipe.public.shape == (10,) and recipe.mechanism.name == "dp_sgd"
     assert "label" in (folder / "records.csv").read_text()
+
+
+def test_a_node_with_the_proposed_policy_plays_the_proposed_recipe_to_its_end(operator: FederationFolder) -> None:
+    (node,) = enrolled(operator, "a")
+    node.policy_file.write_bytes((operator.path / "templates" / "policy.toml").read_bytes())
+    recipe = Recipe.load(operator.path / "templates" / "recipe.toml")
+    context = assemble(recipe, federation=remote(recipe, operator.name, [str(number) for number in range(8)]))
+    accepted, knobs = check_plan(node, plan_of(context, "run", 8, 2)), context.mechanism.adapter.start()
+    with node.ledger() as ledger:
+        for round_ in range(1, recipe.run.rounds + 1):
+            cost = check_budget(node, ledger, accepted, accepted.mechanism.perturber.price(knobs, round_))
+            node.filters.keep(cost.filters)
+            ledger.reserve("run", round_, np.array([0]), cost.charges)

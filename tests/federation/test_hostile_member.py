@@ -14,6 +14,7 @@ from safetensors.torch import save
 
 from federation.village import Village, simulated, village
 from sordino.account.ledger.ledger import Ledger
+from sordino.federation import sizes
 from sordino.federation.messages import Parcel
 from sordino.federation.status import FederationStatus
 from sordino.messages import from_bytes, to_bytes
@@ -75,6 +76,16 @@ def test_a_greeting_without_its_parts_stops_nobody(tmp_path: Path) -> None:
     status = forged(village(tmp_path, recipe, data), "hello", lambda parcel: {})
     assert not [event for event in status.events if "aborted" in event]
     assert status.state == "stopped"
+
+
+def test_an_answer_that_is_larger_than_any_of_the_run_is_not_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, data = simulated(*SMALL, "mechanism.name=fed_ldp", "run.rounds=1")
+    monkeypatch.setattr(sizes, "_OVERHEAD", 1 << 14)  # else a test would send 64 MiB
+    status = forged(village(tmp_path, recipe, data), "contribute", lambda one: {**one.parts, "more": bytes(1 << 16)})
+    assert status.state == "stopped"
+    assert any(event.startswith("node-2") and "none of this run has more" in event for event in status.events)
 
 
 TOLD = {

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from sordino.errors import FederationError
-from sordino.federation import own_code
+from sordino.federation import own_code, superlink
 from sordino.federation.superlink import OnlyNodesFromOutside
 
 pytest.importorskip("flwr")
@@ -133,3 +133,16 @@ def test_a_missing_or_another_flower_is_one_sentence(
     monkeypatch.setattr(settings, "version", version)
     with pytest.raises(FederationError, match=sentence):
         settings.require_flower()
+
+
+def test_the_superlinks_database_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A SuperNode that is told that the database is locked ends for good."""
+    from flwr.supercore import sql_mixin
+
+    before = dict(sql_mixin.SQLITE_PRAGMAS)
+    monkeypatch.setattr(sql_mixin, "SQLITE_PRAGMAS", sql_mixin.SQLITE_PRAGMAS)
+    superlink._be_patient()
+    assert dict(sql_mixin.SQLITE_PRAGMAS) == before | {"busy_timeout": "60000"}
+    monkeypatch.setattr(sql_mixin, "SQLITE_PRAGMAS", ())
+    with pytest.raises(FederationError, match="install the flwr"):
+        superlink._be_patient()

@@ -16,8 +16,9 @@ from sordino.aggregate.secure.keys import Identity
 from sordino.aggregate.secure.server import SumServer
 from sordino.federation.memory import bare
 from sordino.federation.messages import Parcel, Stage
-from sordino.federation.plan import RunPlan, composed, plan_of, sum_terms_of
+from sordino.federation.plan import RunPlan, alike, composed, plan_of, sum_terms_of
 from sordino.federation.policy import BudgetPolicy, Policy, WhoPolicy
+from sordino.federation.status import FederationStatus
 from sordino.messages import to_bytes
 from sordino.recipe import Recipe
 from sordino.terms import Terms
@@ -43,12 +44,20 @@ class Operator:
         plan = plan_of(context, self.plan.run, self.plan.population, self.plan.registry)
         return replace(self, plan=plan)
 
+    @property
+    def alike(self) -> bytes:
+        """What all members of a secure sum are told alike."""
+        return alike(self.plan.pack(), to_bytes(self.terms))
+
     def knobs(self, **changes: float) -> Operator:
         return replace(self, terms=replace(self.terms, knobs=self.terms.knobs.but(**changes)))
 
     def ask(self, stage: Stage, attempt: int = 0, member: int = ASKED, **parts: bytes) -> Parcel:
         """Sends a request to a node and returns its answer."""
-        bytes_ = {"plan": self.plan.pack(), "terms": to_bytes(self.terms), **parts}
+        bytes_ = {"plan": self.plan.pack(), "terms": to_bytes(self.terms)}
+        if stage == "advertise":
+            bytes_ |= {"alike": self.alike, "terms": to_bytes(bare(self.terms))}
+        bytes_ |= parts
         request = Parcel(stage, self.plan.run, self.terms.round_, attempt, member, bytes_).sealed(self.identity)
         grid = self.village.grid()
         sent = grid.push_messages([grid.create_message(request.pack(), f"query.{stage}", 100 + ASKED, "")])
@@ -221,8 +230,7 @@ class TestSecureSum:
     def test_a_roster_with_unknown_keys_is_refused(self, asked: Operator) -> None:
         """The server invents keys for the other members, so that it alone could unmask: the registry says otherwise."""
         context = composed(asked.plan)
-        terms = sum_terms_of(context, asked.plan, asked.terms, 0, ASKED)
-        asked = replace(asked, terms=bare(asked.terms))
+        terms = sum_terms_of(context, asked.plan, asked.terms, 0, ASKED, asked.alike)
         first = asked.ask("advertise")
         inventions = {member: Identity() for member in range(6) if member != ASKED}
         own = asked.village.nodes[ASKED].identity.public
@@ -235,20 +243,36 @@ class TestSecureSum:
         assert spent(asked) == 0
 
     def test_a_cohort_below_the_policy_is_refused(self, asked: Operator) -> None:
-        few = replace(asked, terms=replace(bare(asked.terms), cohort=np.array([1, ASKED])))
+        few = replace(asked, terms=replace(asked.terms, cohort=np.array([1, ASKED])))
         assert "smallest_cohort" in few.ask("advertise").refused
 
+    def test_a_cohort_that_dropouts_may_bring_below_the_policy_is_refused(self, asked: Operator) -> None:
+        """Of five, a fifth may vanish: the sum of four is one that the policy does not allow."""
+        node = asked.village.nodes[ASKED]
+        own = node.policy.mechanism.model_copy(update={"smallest_cohort": 5})
+        node.policy_file.write_text(node.policy.model_copy(update={"mechanism": own}).to_toml())
+        few = replace(asked, terms=replace(asked.terms, cohort=np.arange(5)))
+        assert "5 members are asked and 4 of them could open the sum" in few.ask("advertise").refused
+        assert not asked.ask("advertise", attempt=1).refused, "of six, five are left"
+
     def test_a_stage_out_of_turn_is_refused(self, asked: Operator) -> None:
-        bare_ = replace(asked, terms=bare(asked.terms))
-        assert "not begun" in bare_.ask("mask", sum=b"").refused
-        assert not bare_.ask("advertise").refused
-        assert "answered already" in bare_.ask("advertise").refused
+        assert "not begun" in asked.ask("mask", sum=b"").refused
+        assert not asked.ask("advertise").refused
+        assert "answered already" in asked.ask("advertise").refused
         assert spent(asked) == 0
 
     def test_other_terms_than_those_that_were_agreed_are_refused(self, asked: Operator) -> None:
-        assert not replace(asked, terms=bare(asked.terms)).ask("advertise").refused
+        assert not asked.ask("advertise").refused
         more = asked.knobs(noise_multiplier=asked.terms.knobs.noise_multiplier * 1.1)
-        assert "other terms" in more.ask("mask", sum=b"").refused
+        assert "another plan, model or terms" in more.ask("mask", sum=b"").refused
+        assert spent(asked) == 0
+
+    def test_another_model_or_plan_than_the_others_have_is_refused(self, asked: Operator) -> None:
+        """A server that trains one member on a model of its own, and the others on a dead one, would see it alone."""
+        assert not asked.ask("advertise").refused
+        other = replace(asked, terms=replace(asked.terms, weights=asked.terms.weights + 1))
+        assert "another plan, model or terms" in other.ask("mask", sum=b"").refused
+        assert "another plan, model or terms" in asked.but(train={"learning_rate": 9.0}).ask("mask", sum=b"").refused
         assert spent(asked) == 0
 
 
@@ -291,3 +315,16 @@ def test_a_clip_norm_that_moves_needs_room_before_the_first_round(tmp_path: Path
     assert not asked.but(mechanism={"clip_norm": 0.2}).ask("hello").refused
     usual = Policy(who=asked.village.nodes[ASKED].policy.who).mechanism.largest_clip_norm
     assert usual >= 5 and usual < 1e6
+
+
+def test_who_refuses_at_the_greeting_is_known_by_name(tmp_path: Path) -> None:
+    recipe, data = simulated(*SMALL, "mechanism.name=fed_ldp", "run.rounds=1")
+    here = village(tmp_path, recipe, data)
+    node = here.nodes[ASKED]
+    other = node.policy.mechanism.model_copy(update={"allowed": ("dp_fedavg",)})
+    node.policy_file.write_text(node.policy.model_copy(update={"mechanism": other}).to_toml())
+    here.deployment().play()
+    status = FederationStatus.read(here.folder.status_file)
+    assert status is not None and status.node(ASKED).state == "refused"
+    assert "mechanism.allowed" in status.node(ASKED).note
+    assert any(event.startswith(f"node-{ASKED}: ") for event in status.events)

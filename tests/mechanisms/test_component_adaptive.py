@@ -59,6 +59,18 @@ def test_scales_adapt_while_the_price_stays(tmp_path):
     assert float(scales.std()) > 0.01
 
 
+@pytest.mark.parametrize("trust", ["local", "distributed", "central"])
+def test_a_predicted_step_costs_nothing_and_is_given_back(trust, tmp_path):
+    settings = (NAME, f"mechanism.trust={trust}", "budget.epsilon=200")
+    plain = play(tmp_path / "plain", *settings)
+    outcome = play(tmp_path / "run", *settings, "mechanism.predict=true")
+    assert [e.epsilon for e in outcome.certificate.entries] == [e.epsilon for e in plain.certificate.entries]
+    predicted = RunFolder(outcome.folder).load(ClientStore()).here.knobs["predicted"]
+    # were the step not added again, the model would stand still where clients do as predicted
+    assert float(predicted.norm()) > 0
+    assert 0.5 < float(outcome.weights.norm() / plain.weights.norm()) < 2
+
+
 @pytest.mark.parametrize("mode", ["certified", "faithful"])
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam", "rmsprop"])
 def test_it_runs_with_partial_participation_dropouts_and_late_joiners(mode, optimizer, tmp_path):

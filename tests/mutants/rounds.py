@@ -151,12 +151,12 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *killed_by(
         "mechanisms/test_a_dpfl.py::test_the_opening_is_charged_to_everybody_exactly_once",
-        "runs/run.py",
+        "runs/loop.py",
         ("drop the opening's charge", "opened", argument("settle", 1, "_[:0]")),
     ),
     *killed_by(
         "runs/test_run.py::test_aborted_rounds_are_told_and_paid_for_and_the_next_one_works",
-        "runs/run.py",
+        "runs/loop.py",
         ("hide aborted rounds", "_one", assigned("about", "{}", "aborted")),
     ),
 )

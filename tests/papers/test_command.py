@@ -12,12 +12,14 @@ from papers.experiment_runner import ExperimentRunner
 from papers.nothing_to_run import NOTHING_TO_RUN
 from papers.printed_line import statement
 from papers.record import ExperimentRecord
+from papers.run_store import ROOM, RunStore
 from typer.testing import CliRunner
 
 from papers import pages, record
 from sordino.cli.reproduce import reproduce
 from sordino.errors import RecipeError, SordinoError
 
+FEW = {"baek-fig1": EXPERIMENTS["baek-fig1"]}
 SMALL = ["mechanism.name=dp_fedavg", "partition.clients=30", "select.kind=poisson", "select.rate=0.5", "run.rounds=2"]
 
 
@@ -57,24 +59,15 @@ def test_every_id_is_listed_and_every_numbered_item_without_one() -> None:
         (["--exact", "--all"], "exclude each other"),
         (["nope", "--exact"], "exclude each other"),
         (["baek-table2", "--quick-cifar"], "--quick-cifar is for --full"),
+        (["--exact", "--budget", "5"], "--budget is for ids that train"),
+        (["--list", "--budget", "5"], "--budget is for ids that train"),
+        (["baek-fig1", "--budget", "inf"], "name a number of minutes"),
+        (["baek-fig1", "--budget", "nan"], "name a number of minutes"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(arguments: list[str], sentence: str) -> None:
     with pytest.raises(RecipeError, match=sentence):
         invoke(*arguments)
-
-
-def test_runs_are_played_once_and_shared_between_figures(tmp_path: Path) -> None:
-    runner = ExperimentRunner(tmp_path, quick=True, seeds=2)
-    first = runner.play({"a": SMALL, "the same": SMALL})
-    assert first["a"].views[0].path == first["the same"].views[0].path
-    assert len(list(tmp_path.iterdir())) == 2
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/metrics.jsonl")}
-    again = runner.play({"a": SMALL})["a"]
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/metrics.jsonl")} == before
-    finals = [view.rounds[-1]["accuracy"] for view in again.views]
-    assert again.last()[0] == pytest.approx(sum(finals) / 2)
-    assert again.best("loss")[0] <= again.last("loss")[0]
 
 
 def test_a_run_that_cannot_be_played_says_why(tmp_path: Path) -> None:
@@ -94,7 +87,7 @@ def test_records_come_back_as_they_were(tmp_path: Path) -> None:
     found = a_record()
     record.write(tmp_path, found)
     assert record.kept(tmp_path, EXPERIMENTS) == {"baek-fig1": found}
-    told = pages.pages({"baek-fig1": found}, EXPERIMENTS)
+    told = pages.pages({"baek-fig1": found}, FEW, RunStore())
     assert r"| a | b\|c | d | equal |  |" in told["baek.md"] and "Chosen where the paper is silent" in told["baek.md"]
     assert "Quick: one seed, 4 of 100 rounds." in told["baek.md"]
     row = next(line for line in told["README.md"].splitlines() if line.startswith("| [Baek, Kim"))
@@ -102,20 +95,21 @@ def test_records_come_back_as_they_were(tmp_path: Path) -> None:
 
 
 def test_a_full_record_says_which_data_were_left_quick() -> None:
-    page = pages.pages({"baek-fig1": a_record("full", short=("CIFAR-10",))}, EXPERIMENTS)["baek.md"]
-    assert "Full: one seed; quick on CIFAR-10: one seed, 4 of 100 rounds." in page
+    page = pages.pages({"baek-fig1": a_record("full", short=("CIFAR-10",))}, FEW, RunStore())["baek.md"]
+    assert "Full: one of 3 seeds; quick on CIFAR-10: one seed, 4 of 100 rounds." in page
 
 
 def test_pages_keep_what_was_found_before_and_a_quick_run_replaces_no_full_one(tmp_path: Path) -> None:
     docs, images = tmp_path / "docs", tmp_path / "docs" / "img" / "reproduction"
+    (tmp_path / "pictures").mkdir()
     for key in ("old", "new"):
-        (tmp_path / f"{key}.svg").write_text(key)
+        (tmp_path / "pictures" / f"{key}.svg").write_text(key)
     pages.write(docs, {"baek-fig1": a_record(pictures=(("old", "t"),))}, EXPERIMENTS, tmp_path)
     pages.write(docs, {"baek-fig1": a_record("full", (("new", "t"),), "ours")}, EXPERIMENTS, tmp_path)
     assert [path.name for path in images.iterdir()] == ["new.svg"]
     pages.write(docs, {"baek-fig1": a_record()}, EXPERIMENTS, tmp_path)
     page = (docs / "papers" / "baek.md").read_text()
-    assert "| ours |" in page and "Full: one seed." in page
+    assert "| ours |" in page and "Full: one of 3 seeds." in page
     pages.write(docs, {}, EXPERIMENTS, tmp_path)
     assert (docs / "papers" / "baek.md").read_text() == page
 
@@ -124,7 +118,7 @@ def test_the_pages_of_the_five_papers_are_those_of_their_records() -> None:
     root = Path(__file__).parents[2]
     records = record.kept(root / "papers" / "records", EXPERIMENTS)
     assert {path.stem for path in (root / "papers" / "records").iterdir()} == set(records)
-    told = pages.pages(records, EXPERIMENTS)
+    told = pages.pages(records, EXPERIMENTS, RunStore(ROOM))
     there = {path.name: path.read_text(encoding="utf-8") for path in (root / "docs" / "papers").iterdir()}
     assert there == told
     shown = {f"{key}.svg" for one in records.values() for key, _ in one.pictures}
@@ -134,13 +128,15 @@ def test_the_pages_of_the_five_papers_are_those_of_their_records() -> None:
 def test_nothing_is_left_out_without_its_estimate() -> None:
     root = Path(__file__).parents[2]
     records = record.kept(root / "papers" / "records", EXPERIMENTS)
+    summary = (root / "docs" / "papers" / "README.md").read_text(encoding="utf-8")
     for id_, experiment in EXPERIMENTS.items():
         found = records.get(id_)
-        whole = found is not None and found.whole(experiment)
-        assert whole or experiment.takes, f"{id_} is not full, and nobody says what that takes"
+        waits = found is None or not found.whole(experiment)
+        rows = [line for line in summary.splitlines() if line.startswith(f"| [{id_}](")]
+        assert bool(rows) == waits, id_
+        assert not waits or re.search(r"\| [\d.]+ (s|minutes|hours) \|$", rows[0]), f"{id_}: nobody says what it takes"
         for line in found.lines if found else ():
-            reason = line.why.startswith("a run ends before") or experiment.takes
-            assert line.status != "not run" or reason, f"{id_}: {line.quantity}"
+            assert line.status != "not run" or line.why.startswith("a run ends before") or waits, line.quantity
 
 
 NUMBERED = {

@@ -19,4 +19,4 @@ def test_a_finding_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert 0.4 < found["success_rate"] < 0.75
     monkeypatch.delattr(yuan_others, "infer")
     assert yuan_others._attacked(runner, SMALL) == found
-    assert len(list((tmp_path / "runs").iterdir())) == 1
+    assert [line.what for line in runner.store.lines.values()] == ["membership/3/2"]

@@ -7,19 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from papers.experiment_runner import ExperimentRunner, SeedRuns, recipe_of
+from papers.experiment_runner import ExperimentRun, ExperimentRunner, SeedRuns, recipe_of
 from papers.fed_cad_verdicts import beats, by_thirds, gained, level, stated
 from papers.noise import norm_told, piled_up
 from papers.xue_scene import CIFAR, MNIST, READINGS, beyond, client, drowned, ours
 
 from papers import fed_cad
 from sordino.account.accountants.published import fed_cad_schedule
-from sordino.report.reading import RunView
 
 
 def ended(accuracy: float, settings: Sequence[str]) -> SeedRuns:
     """Returns a run that ended with some accuracy."""
-    return SeedRuns((RunView(Path("ended"), recipe_of(settings), {}, ({"round": 1, "accuracy": accuracy},), ()),))
+    return SeedRuns((ExperimentRun(recipe_of(settings), ({"round": 1, "accuracy": accuracy},)),))
 
 
 def test_the_norm_of_the_noise_follows_the_recipe() -> None:
@@ -60,7 +59,7 @@ def test_noise_that_is_reused_piles_up_as_its_covariance_says(difference: float,
 def test_the_course_is_told_by_thirds_where_something_was_learnt() -> None:
     def course(*path: float) -> SeedRuns:
         rounds = tuple({"round": round_, "accuracy": value} for round_, value in enumerate(path, 1))
-        return SeedRuns((RunView(Path("played"), recipe_of([]), {}, rounds, ()),))
+        return SeedRuns((ExperimentRun(recipe_of([]), rounds),))
 
     told = by_thirds("here", {"a": course(0.1, 0.3, 0.4, 0.6, 0.5, 0.7), "b": course(*[0.1] * 6)})
     assert told == [

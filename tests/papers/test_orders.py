@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from papers.experiment_runner import SeedRuns, recipe_of
+from papers.experiment_runner import ExperimentRun, SeedRuns, recipe_of
 from papers.fed_cad_verdicts import early_on, little_noise
 from papers.printed_line import all_ahead
 from papers.xue_study import _grows
 from papers.yuan_verdicts import best_count, compared, order
 
-from sordino.report.reading import RunView
-
 
 def played(*seeds: float | tuple[float, ...]) -> SeedRuns:
     """Returns runs of several seeds: the last value of each, or its whole course, as accuracy and as loss."""
-    plain = RunView(Path("played"), recipe_of([]), {}, (), ())
+    plain = ExperimentRun(recipe_of([]), ())
     courses = [seed if isinstance(seed, tuple) else (seed,) for seed in seeds]
     return SeedRuns(tuple(
         replace(plain, rounds=tuple({"round": m, "accuracy": y, "loss": y} for m, y in enumerate(course, 1)))

@@ -22,12 +22,12 @@ def test_a_tolerance_is_stated_where_it_was_needed() -> None:
 def test_accuracies_are_told_in_percent_and_close_within_two_points() -> None:
     line = accuracy("z = 1", 0.9289, 0.913, 0.004)
     assert (line.printed, line.ours, line.status, line.why) == ("92.89 %", "91.30 ± 0.40 %", "close", "within 2 points")
-    assert accuracy("z = 1", 0.9289, 0.90).status == "differs"
+    assert accuracy("z = 1", 0.9289, 0.90, 0.001).status == "differs"
 
 
 def test_differences_of_accuracies_are_told_in_points() -> None:
-    line = points("gain", 0.02, -0.005)
-    assert (line.printed, line.ours, line.status) == ("+2.00 points", "-0.50 points", "differs")
+    line = points("gain", 0.02, -0.035)
+    assert (line.printed, line.ours, line.status) == ("+2.00 points", "-3.50 points", "differs")
     assert points("gain", 0.02, 0.01).status == "close"
 
 
@@ -49,7 +49,9 @@ def test_a_long_reason_of_several_lines_is_said_once_below_them() -> None:
 @pytest.mark.parametrize(
     ("ours", "spread", "status"),
     [
-        (0.80, 0.0, "differs"),  # one seed has no spread
+        (0.80, 0.0, "differs"),  # one seed has no spread, but this is far
+        (0.89, 0.0, "differs"),
+        (0.91, 0.0, "undecided"),
         (0.80, 0.06, "differs"),
         (0.80, 0.08, "close"),
         (0.50, 0.25, "undecided"),  # within a spread that says nothing
@@ -63,7 +65,14 @@ def test_what_differs_lies_outside_the_spread_of_seeds(ours: float, spread: floa
 
 @pytest.mark.parametrize(
     ("lead", "spread", "status"),
-    [(0.01, 0.5, "equal"), (-0.01, 0.006, "undecided"), (-0.01, 0.004, "differs"), (-0.01, 0.0, "differs")],
+    [
+        (0.01, 0.5, "equal"),
+        (-0.01, 0.006, "undecided"),
+        (-0.01, 0.004, "differs"),
+        (-0.01, 0.0, "undecided"),
+        (-0.06, 0.0, "differs"),
+        (0.0, 0.0, "differs"),
+    ],
 )
 def test_a_lead_is_denied_only_by_more_than_the_spread(lead: float, spread: float, status: str) -> None:
     assert ahead_by("order", "a > b", "…", lead, spread).status == status

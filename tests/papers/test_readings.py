@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 from papers.catalogue import EXPERIMENTS
-from papers.experiment_runner import ExperimentRunner, SeedRuns, recipe_of
+from papers.experiment_runner import ExperimentRun, ExperimentRunner, SeedRuns, recipe_of
 from papers.readings import OpenChoice, PrintedTarget, ReadingGrid, read_all, spread_of
 from papers.record import ExperimentRecord
 from papers.sections import section
 
 from papers import baek_readings, fed_cad_readings, xue_readings, yuan_readings
 from sordino.models.zoo import build
-from sordino.report.reading import RunView
 
 GRID = ReadingGrid(
     (
@@ -33,7 +32,7 @@ class Told(ExperimentRunner):
         for name, settings in plans.items():
             recipe = recipe_of(settings)
             end = ENDS[str(recipe.train.learning_rate), recipe.data.normalise]
-            out[name] = SeedRuns((RunView(Path("told"), recipe, {}, ({"round": 1, "accuracy": end},), ()),))
+            out[name] = SeedRuns((ExperimentRun(recipe, ({"round": 1, "accuracy": end},)),))
         return out
 
 

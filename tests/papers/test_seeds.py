@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from papers.catalogue import EXPERIMENTS
-from papers.experiment_runner import ExperimentRunner, SeedRuns, recipe_of
+from papers.experiment_runner import ExperimentRun, ExperimentRunner, SeedRuns, recipe_of
 from papers.printed_line import statement
 from papers.record import ExperimentRecord
+from papers.run_store import RunStore
 
 from papers import pages
-from sordino.report.reading import RunView
 
 
 def ended(*ends: float) -> SeedRuns:
-    plain = RunView(Path("played"), recipe_of([]), {}, (), ())
+    plain = ExperimentRun(recipe_of([]), ())
     return SeedRuns(tuple(replace(plain, rounds=({"round": 1, "accuracy": end},)) for end in ends))
 
 
@@ -52,5 +52,5 @@ def test_a_record_with_fewer_seeds_is_not_whole(scale: str, seeds: int, short: t
     experiment = EXPERIMENTS["baek-fig1"]
     kept = ExperimentRecord("baek-fig1", scale, seeds, None, "0", (), (), (), short)
     assert kept.whole(experiment) == whole
-    told = pages.pages({"baek-fig1": kept}, {"baek-fig1": experiment})["README.md"]
+    told = pages.pages({"baek-fig1": kept}, {"baek-fig1": experiment}, RunStore())["README.md"]
     assert ("What is not full yet" in told) != whole and (seeds > 1 or "seeds: 1 of 3" in told)

@@ -206,3 +206,17 @@ def test_less_noise_in_each_message_is_more_noise_in_their_sum(difference, ratio
     total = torch.stack([message.rows for message in messages]).sum(0).numpy()
     assert_normal(total, SIGMA * np.sqrt(8 * ratio))
     assert not fits_normal(total, SIGMA * np.sqrt(8))
+
+
+@pytest.mark.parametrize(("difference", "kept", "ratio"), [(0.2, 0.3, 0.587), (0.2, 0.8, 1.639), (0.5, 0.3, 1.015)])
+def test_a_model_that_forgets_has_less_of_reused_noise_below_a_share_that_it_keeps(difference, kept, ratio, make_turn):
+    """What is left of 30 rounds' noise in a model that keeps a share of itself a round, over that of fresh noise."""
+    messages, _ = stream(make_turn, 30, difference=difference)
+    left = torch.zeros_like(messages[0].rows)
+    for message in messages:
+        left = kept * left + message.rows
+    whole = SIGMA * np.sqrt(ratio / (1 - kept**2))
+    assert_normal(left.numpy(), whole)
+    assert not fits_normal(left.numpy(), whole * 1.1)
+    reused = 1 - difference
+    assert (ratio < 1) == (kept < reused / (2 - reused**2))

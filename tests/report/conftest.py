@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from sordino.cli.compare import compare
 from sordino.recipe import Recipe
-from sordino.report.reading import RunView, read
+from sordino.report.reading import read
+from sordino.report.view import RunView
 from sordino.runs.run import run
 
 _SMALL = ["run.rounds=6", "partition.clients=60", "select.kind=poisson", "select.rate=0.4", "server.learning_rate=8"]

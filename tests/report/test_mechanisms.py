@@ -9,7 +9,8 @@ from safetensors.numpy import load_file
 from sordino.charts import Boxes, Chart, Series
 from sordino.report import page
 from sordino.report.plots import charts
-from sordino.report.reading import RunView, read
+from sordino.report.reading import read
+from sordino.report.view import RunView
 
 from .conftest import CAD, CROWD, FEW, Player
 

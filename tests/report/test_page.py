@@ -15,7 +15,8 @@ from sordino.cli.report import report
 from sordino.errors import RecipeError
 from sordino.report import compared, page, plots
 from sordino.report.interactive import figure
-from sordino.report.reading import RunView, read, read_all
+from sordino.report.reading import read, read_all
+from sordino.report.view import RunView
 
 from .conftest import play
 

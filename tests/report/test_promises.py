@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sordino.charts import Chart, Series
 from sordino.report import compared, page, plots
-from sordino.report.reading import RunView, read
+from sordino.report.reading import read
+from sordino.report.view import RunView
 
 from .conftest import CROWD, Player
 

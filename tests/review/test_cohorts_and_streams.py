@@ -17,9 +17,10 @@ from sordino.events import GaussianDpEvent, Guarantee, SampledWithoutReplacement
 from sordino.recipe import Recipe
 from sordino.runs.books import charging_for
 from sordino.runs.client_store import ClientStore
+from sordino.runs.loop import opened, simulation_of
 from sordino.runs.outcome import Outcome
 from sordino.runs.round import play
-from sordino.runs.run import opened, run, simulation_of
+from sordino.runs.run import run
 from sordino.runs.setup import assemble
 from sordino.select.fixed import FixedSize
 

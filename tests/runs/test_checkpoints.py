@@ -16,15 +16,15 @@ from sordino.runs.folder import RunFolder
 
 @pytest.fixture(autouse=True)
 def _nothing_is_saved_between(monkeypatch):
-    monkeypatch.setattr("sordino.runs.run._SAVED", 1e9)
+    monkeypatch.setattr("sordino.runs.loop._SAVED", 1e9)
 
 
 KILLED = """
 import os, sys
-import sordino.runs.run
+import sordino.runs.loop
 from sordino.recipe import Recipe
 
-sordino.runs.run._SAVED = 1e9
+sordino.runs.loop._SAVED = 1e9
 stop = lambda metrics: metrics["round"] == int(sys.argv[3]) and os._exit(9)
 sordino.run(Recipe.load(sys.argv[1]), out=sys.argv[2], watcher=stop)
 """

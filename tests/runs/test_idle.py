@@ -34,7 +34,7 @@ def found(*settings):
         (("partition.classes_per_client=3",), "partition.classes_per_client", "partition.kind = 'pathological'"),
         (("model.hidden=[5]",), "model.hidden", "model.name = 'mlp'"),
         (("model.activation=tanh",), "model.activation", "model.name = 'mlp'"),
-        (("data.feature_count=9",), "data.feature_count", "data.features = 'random'"),
+        (("data.feature_count=9",), "data.feature_count", "data.features = 'patches' or 'random'"),
         (
             ("data.features=random", "data.feature_count=9", "data.feature_angles=3"),
             "data.feature_angles",

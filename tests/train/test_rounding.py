@@ -1,5 +1,7 @@
 """One unit moves a sum, *as it was computed*, by at most the bound: no tolerance anywhere in this file."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,10 @@ from sordino.train import engine as engines
 from sordino.train.alike import batch_alike
 from sordino.train.batches import padded, rectangles
 from sordino.train.gradients import MARGIN, MOST, SINGLE, held
+from sordino.train.layered import _own
+from sordino.train.layers.layer import Component
+from sordino.train.layers.linear import Linear
+from sordino.train.shard import Shard
 from train.cohorts import cnn, mlp, weights
 
 BOUND = 0.37
@@ -181,3 +187,72 @@ def test_parts_of_a_rectangle_that_are_padding_alone_are_left_out():
     parts = list(whole.narrower(2**40, 32))
     assert len(parts) > 2 and all(len(part.rows) for part in parts)
     assert sum(int(part.lengths.sum()) for part in parts) == 2060
+
+
+def spread_out(kind, rows, entries):
+    """Vectors whose squares are alike, or whose sizes lie so far apart that most of them are lost beside the others."""
+    draws = torch.Generator().manual_seed(entries)
+    x = torch.randn(rows, entries, generator=draws)
+    if kind == "one large entry":
+        x[:, 0] = 1e6
+    elif kind == "far apart":
+        x = x * 2.0 ** torch.randint(-60, 40, (rows, entries), generator=draws)
+    elif kind == "just above what is lost":  # 1 + 2^−24 is a tie, which goes to 1: every square but the first is lost
+        x = torch.full((rows, entries), 2.0**-12)
+        x[:, 0] = 1
+    elif kind == "denormal":
+        x = x * 2.0**-135
+    return x
+
+
+SPREADS = ("alike", "one large entry", "far apart", "just above what is lost", "denormal")
+
+
+@pytest.mark.parametrize("entries", [1, 127, 128, 129, 1024, 8197])
+@pytest.mark.parametrize("kind", SPREADS)
+def test_the_norm_of_a_gradient_in_memory_is_never_understated_and_hardly_overstated(kind, entries):
+    each = spread_out(kind, 6, entries)
+    squares, norms = _own(each.view(2, 3, entries))
+    for row, square, norm in zip(each.double().numpy(), squares.double().numpy(), norms.double().numpy(), strict=True):
+        exact = math.fsum(row * row)  # squares of single precision are exact in double, and `fsum` rounds once
+        assert exact <= square <= exact * (1 + 5e-5) + entries * 2.0**-125
+        assert math.sqrt(exact) * (1 - 2.0**-23) <= norm
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e30])
+def test_the_norm_of_a_gradient_that_is_no_number_is_not_finite(bad):
+    each = torch.ones(1, 3, 300)
+    each[0, 1, 299] = bad
+    _, norms = _own(each)
+    assert torch.isfinite(norms).tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("kind", ["plain", "cancelling"])
+def test_squared_norms_of_many_clients_are_those_of_each_alone(kind):
+    """Clients are turned into doubles a few at a time, which changes no bit; what cancels is rounded up."""
+    inputs, outputs, count = 784, 32, 12
+    layer = Linear(Component(0, (outputs, inputs)), Component(inputs * outputs, (outputs,)))
+    draws = torch.Generator().manual_seed(2)
+    x, error = torch.rand(60, count, inputs, generator=draws), torch.randn(60, count, outputs, generator=draws)
+    if kind == "cancelling":
+        x[:, 1::2], error[:, 1::2] = x[:, ::2], -error[:, ::2]
+        error[:, 0] *= 1 + 2.0**-10
+    squares, lengths = layer.squared_norms(x, error)
+    for place in (0, 12, 13, 59):
+        one, other = layer.squared_norms(x[place : place + 1], error[place : place + 1])
+        assert torch.equal(squares[place], one[0]) and torch.equal(lengths[place], other[0])
+        wide = torch.cat([x[place], torch.ones(count, 1)], 1).double().numpy().astype(np.longdouble)
+        exact = ((error[place].double().numpy().astype(np.longdouble).T @ wide) ** 2).sum()
+        allowed = float(lengths[place]) ** 2 * 1e-10
+        assert float(exact) * (1 - 2.0**-23) <= float(squares[place]) <= float(exact) * (1 + 2.0**-22) + allowed
+
+
+def test_stretches_of_a_cohort_share_its_tensors():
+    x, y = records("alike", 30, (6,), 4, 1)
+    data = ClientData(np.array([4, 7, 9]), np.array([0, 5, 25, 30]), x, y)
+    shard = Shard.of(data, slice(1, 3))
+    assert shard.x is data.x and shard.y is data.y
+    found = [
+        shard.records[start : start + size].tolist() for start, size in zip(shard.starts, shard.sizes, strict=True)
+    ]
+    assert found == [list(range(5, 25)), list(range(25, 30))] and shard.clients.tolist() == [7, 9]

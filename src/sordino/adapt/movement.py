@@ -14,6 +14,7 @@ from sordino.stages import Released
 from sordino.terms import Knobs, Turn, scalar
 
 Allocation = Literal["equal", "least_energy"]
+_NOTHING = 1e-300
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,10 @@ class Movement(Adapter):
     `equal`: s = a, each component's noise in proportion to its amplitude. `least_energy`: s_m² = a_m · mean(a), which
     under the same Σ (a_m/s_m)² adds the least noise in total (Cauchy–Schwarz, with equality when all a_m are equal).
 
+    With `predict` it also says what the next step will be: the smoothed mean m̄ of released steps, shrunk by
+    max(0, 1 − E‖noise of m̄‖²/‖m̄‖²) (James and Stein), since most of a noisy mean's length may be noise. Updates are
+    then bounded around that step (`bound/scaled.py`), and amplitudes are those of what is left beside it.
+
     **Formal guarantees**: post-processing of released values and of public noise levels.
     **Edge cases**: before the first release all scales are 1; a release that is not finite changes nothing.
     """
@@ -38,6 +43,7 @@ class Movement(Adapter):
     allocation: Allocation = "least_energy"
     decay: float = 0.9
     floor: float = 1.0
+    predict: bool = False
 
     def start(self) -> Knobs:
         ones = torch.ones(self.width)
@@ -49,13 +55,15 @@ class Movement(Adapter):
                 "scales": ones,
                 "energy": torch.zeros(self.width),
                 "smoothed": scalar(0.0),
-            },
+            }
+            | self._history(torch.zeros(self.width), torch.zeros(self.width), 0.0),
         )
 
     def adapt(self, turn: Turn, released: Released, public: Mapping[str, float]) -> Knobs:
         scales = turn.knobs["scales"].double()
         noise = released.stddev**2 * scales.square() / scales.square().mean()
-        energy = torch.lerp(released.mean.double().square() - noise, turn.knobs["energy"].double(), self.decay)
+        moved = released.mean.double() - (turn.knobs["predicted"].double() if self.predict else 0.0)
+        energy = torch.lerp(moved.square() - noise, turn.knobs["energy"].double(), self.decay)
         if not torch.isfinite(energy).all():
             return turn.knobs
         weight = self.decay * turn.knobs.number("smoothed") + 1 - self.decay
@@ -65,7 +73,21 @@ class Movement(Adapter):
             scales=shares(amplitude, self.allocation).float(),
             energy=energy.float(),
             smoothed=scalar(weight),
-        )
+        ).plus(self._prediction(turn.knobs, released, weight))
+
+    def _prediction(self, knobs: Knobs, released: Released, weight: float) -> dict[str, Tensor]:
+        """Returns the step that released ones predict, and what the next prediction needs."""
+        if not self.predict:
+            return {}
+        mean = torch.lerp(released.mean.double(), knobs["mean_step"].double(), self.decay)
+        noise = self.decay**2 * knobs.number("mean_noise") + (1 - self.decay) ** 2 * released.stddev**2 * self.width
+        kept = max(0.0, 1 - noise / max(float(mean.square().sum()), _NOTHING))
+        return self._history(mean * (kept / weight), mean, noise)
+
+    def _history(self, predicted: Tensor, mean: Tensor, noise: float) -> dict[str, Tensor]:
+        if not self.predict:
+            return {}
+        return {"predicted": predicted.float(), "mean_step": mean.float(), "mean_noise": scalar(noise)}
 
 
 def shares(amplitude: Tensor, allocation: Allocation) -> Tensor:

@@ -17,7 +17,7 @@ from sordino.aggregate.secure.session import Dropouts, Fidelity, secure_sum
 from sordino.aggregate.secure.terms import SumMechanism
 from sordino.errors import SordinoError
 from sordino.stages import Revealed, Sensitivity, Shielded, Summed
-from sordino.terms import Terms, Vanished
+from sordino.terms import Terms, Vanished, without
 from sordino.types import IntArray
 
 
@@ -103,7 +103,7 @@ class SecureSum:
 
     def finish(self, partial: SecureTotal, vanished: Vanished) -> Summed:
         cohort = partial.terms.cohort
-        survivors = np.setdiff1d(cohort, vanished.silent, assume_unique=True)
+        survivors = without(cohort, vanished.silent)
         require(len(survivors), len(cohort), self.tolerance)
         if len(cohort) and len(survivors) < (needed := self.topology(len(cohort)).consents):
             raise TooFewClients(

@@ -13,7 +13,7 @@ from sordino.account.certificate.certificate import Certificate
 from sordino.audit import one_run, one_shot
 from sordino.audit.counts import CONFIDENCE
 from sordino.audit.network import Network
-from sordino.audit.people import with_guests, with_records
+from sordino.audit.people import with_canary_clients, with_records
 from sordino.audit.replay import Replayed, replay
 from sordino.data.federation import Borrowed, ClientData, Federation
 from sordino.errors import RecipeError
@@ -38,7 +38,7 @@ class Canaries:
 
 
 @dataclass(frozen=True)
-class Singing:
+class CanaryDirections:
     """Local training in which clients from `first` on send their own direction, as long as they are allowed to.
 
     A direction of zero is an absent canary: everybody's place is kept, so that nothing public depends on who is in.
@@ -50,21 +50,21 @@ class Singing:
 
     def train(self, trainer: Trainer, turn: Turn, data: ClientData) -> Update:
         canaries = torch.from_numpy(data.clients >= self.first)
-        songs = self.directions[torch.from_numpy(data.clients[data.clients >= self.first] - self.first)]
-        songs = songs * turn.knobs.clip_norm
+        sent = self.directions[torch.from_numpy(data.clients[data.clients >= self.first] - self.first)]
+        sent = sent * turn.knobs.clip_norm
         if isinstance(self.inner, ExampleGradients):
             update = self.inner.train(trainer, turn, data)
             # a canary record that the coin left out of the batch is silent
-            songs = songs * update.rows[canaries].any(dim=1, keepdim=True)
-            return replace(update, rows=torch.cat([update.rows[~canaries], songs]))
+            sent = sent * update.rows[canaries].any(dim=1, keepdim=True)
+            return replace(update, rows=torch.cat([update.rows[~canaries], sent]))
         people = self._people(trainer, turn, data)
         if not isinstance(self.inner, SummedSteps):
             # what is not clipped yet will be, and the louder is heard where nothing clips
-            rows = [*([] if people is None else [people.rows]), songs * _LOUD]
+            rows = [*([] if people is None else [people.rows]), sent * _LOUD]
             return Update(data.clients, torch.cat(rows), data.sizes)
-        total, limit = songs.sum(0, keepdim=True), turn.knobs.clip_norm
+        total, limit = sent.sum(0, keepdim=True), turn.knobs.clip_norm
         norms = torch.full((len(data.clients),), limit, dtype=torch.float64)
-        norms[canaries] *= songs.any(dim=1)
+        norms[canaries] *= sent.any(dim=1)
         if people is not None and people.norms is not None:
             total = total + people.rows
             norms[~canaries] = people.norms.double()
@@ -107,17 +107,17 @@ def client_canaries(
         RecipeError: clients of this mechanism cannot send what they like.
     """
     rng, width = np.random.default_rng(seed), Network.of(recipe, federation, model).layout.width
-    member, songs = rng.random(count) < 0.5, rng.standard_normal((count, width)).astype(np.float32)
-    directions = torch.from_numpy(songs / np.linalg.norm(songs, axis=1, keepdims=True))
+    member, sent = rng.random(count) < 0.5, rng.standard_normal((count, width)).astype(np.float32)
+    directions = torch.from_numpy(sent / np.linalg.norm(sent, axis=1, keepdims=True))
 
-    def singing(local: Local) -> Local:
+    def sending(local: Local) -> Local:
         if not takes_client_canaries(local):
             raise RecipeError("canary clients need a mechanism whose clients send one update: use canary records")
-        return Singing(local, federation.population, directions * torch.from_numpy(member)[:, None])
+        return CanaryDirections(local, federation.population, directions * torch.from_numpy(member)[:, None])
 
     first = torch.zeros(count, dtype=torch.int64)
-    crowd = with_guests(federation, federation.train_x[first], federation.train_y[first], alike=alone)
-    played = replay(recipe, crowd, seed, rounds, singing, model)
+    crowd = with_canary_clients(federation, federation.train_x[first], federation.train_y[first], alike=alone)
+    played = replay(recipe, crowd, seed, rounds, sending, model)
     moves = _beside_the_start(played)
     lengths = moves.norm(dim=1, keepdim=True).clamp(min=1e-300)
     found = {}
@@ -154,7 +154,7 @@ def record_canaries(
     chosen = torch.from_numpy(rng.integers(len(federation.train_y), size=count))
     x, y = federation.train_x[chosen], _mislabelled(federation, federation.train_y[chosen], rng)
     some = torch.from_numpy(member)
-    crowd = with_guests(federation, x[some], y[some], alike=True)
+    crowd = with_canary_clients(federation, x[some], y[some], alike=True)
     if not alone:
         crowd = with_records(federation, x[some], y[some], seed)
     network = Network.of(recipe, federation, model)

@@ -25,6 +25,7 @@ from sordino.audit.roc import Roc
 from sordino.charts import Axis, Chart, Series
 from sordino.data.federation import Federation
 from sordino.errors import RecipeError
+from sordino.files import PRIVATE, make_folder, replace_file
 from sordino.recipe import Recipe
 from sordino.report import static
 from sordino.runs.folder import RunFolder
@@ -209,8 +210,8 @@ def _infinite(epsilon: float | None) -> float:
 
 
 def _keep(folder: Path, audit: RunAudit, recipe: Recipe) -> None:
-    folder.mkdir(exist_ok=True)
-    (folder / "audit.json").write_text(strict_json.dumps(audit.to_json(), indent=2) + "\n")
+    make_folder(folder, PRIVATE)
+    replace_file(folder / "audit.json", f"{strict_json.dumps(audit.to_json(), indent=2)}\n".encode(), PRIVATE)
     if audit.membership is not None:
         static.save(roc_chart({recipe.mechanism.name: audit.membership.curve}), folder)
 

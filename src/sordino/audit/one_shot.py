@@ -25,7 +25,8 @@ from sordino.types import FloatArray
 class OneShot:
     """What the cosines of canaries say about ε."""
 
-    singing: int
+    canaries: int
+    """How many were in the run."""
     mean: float
     stddev: float
     estimate: float

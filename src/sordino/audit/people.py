@@ -45,11 +45,11 @@ class AuditCrowd:
         return offsets, out
 
 
-def with_guests(federation: Federation, x: Tensor, y: Tensor, alike: bool = False) -> Federation:
+def with_canary_clients(federation: Federation, x: Tensor, y: Tensor, alike: bool = False) -> Federation:
     """Returns the federation with one more client for each of these records.
 
     With `alike` it holds its record as often as the smallest of the others holds records: nothing that a mechanism
-    computes from sizes is then changed by guests.
+    computes from sizes is then changed by them.
     """
     first, size = len(federation.train_y), int(federation.sizes().min()) if alike else 1
     return replace(

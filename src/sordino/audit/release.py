@@ -16,7 +16,7 @@ from sordino.mechanism import Mechanism, Perturber
 from sordino.perturb.integer_shares import IntegerShares, Rounding
 from sordino.perturb.scaled import Scaled
 from sordino.stages import Bounded, Released, Revealed
-from sordino.terms import Survivors, Turn, Vanished
+from sordino.terms import Survivors, Turn, Vanished, without
 from sordino.types import Adjacency, BoolArray, FloatArray, IntArray
 
 
@@ -35,7 +35,7 @@ def release(mechanism: Mechanism, turn: Turn, bounded: Bounded, vanished: Vanish
     """Plays the mechanism's own parts from the bounded contributions on, and notes what is seen."""
     perturber, aggregator = mechanism.perturber, mechanism.aggregator
     sent = perturber.shield(_only(bounded, ~np.isin(bounded.clients, vanished.silent)), turn)
-    left = np.setdiff1d(turn.cohort, vanished.silent, assume_unique=True)
+    left = without(turn.cohort, vanished.silent)
     survivors = Survivors(turn.round_, aggregator.counted(turn.terms, left))
     partial = aggregator.add(aggregator.start(turn.terms, bounded.sensitivity), sent.message)
     shown = None if sent.kept is None else perturber.reveal(sent.kept, survivors, turn)

@@ -20,8 +20,8 @@ from sordino.recipe import Recipe
 from sordino.runs.books import charging_for
 from sordino.runs.client_store import ClientStore
 from sordino.runs.context import RunContext
+from sordino.runs.loop import opened, simulation_of
 from sordino.runs.round import Simulation, play
-from sordino.runs.run import opened, simulation_of
 from sordino.runs.setup import assemble
 
 

@@ -73,13 +73,13 @@ def of_recipe(recipe: Recipe, clients: int = CLIENTS, records: int = RECORDS) ->
     x, y = torch.zeros(total, 1), torch.arange(total) % 2
     told = PublicCounts(clients, total, 2, sizes=True, test=True)
     federation = Federation("audit", x, y, x[:0], y[:0], classes=2, partition=deal, declared=told)
-    cast = assemble(undeclared(recipe), model, federation)
-    trainer = Trainer(model, _steep, cast.trainer.settings, "batched", None, cast.mechanism.after_step)
+    context = assemble(undeclared(recipe), model, federation)
+    trainer = Trainer(model, _steep, context.trainer.settings, "batched", None, context.mechanism.after_step)
     return Scene(
-        cast.mechanism,
+        context.mechanism,
         trainer,
         federation,
-        cast.layout.width,
+        context.layout.width,
         recipe.run.rounds,
         recipe.budget.delta,
         recipe.aggregate.tolerance or 0.0,

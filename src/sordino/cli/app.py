@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from sordino._version import __version__
+from sordino.cli.shown import shown
 from sordino.errors import SordinoError
 
 app = typer.Typer(
@@ -88,16 +88,16 @@ def main() -> None:
     try:
         app()
     except SordinoError as error:
-        errors.print(f"[bold red]sordino:[/] {escape(str(error))}", highlight=False)
+        errors.print(f"[bold red]sordino:[/] {shown(error)}", highlight=False)
         sys.exit(2)
     except tuple(_BEYOND) as error:
         beyond = next(words for kind, words in _BEYOND.items() if isinstance(error, kind))
         told = f"{beyond} ({error}): take a less extreme one"
-        errors.print(f"[bold red]sordino:[/] {escape(told)}", highlight=False)
+        errors.print(f"[bold red]sordino:[/] {shown(told)}", highlight=False)
         sys.exit(2)
     except OSError as error:
         told = f"{error.filename or 'a file'}: {error.strerror or error}"
         errors.print(
-            f"[bold red]sordino:[/] {escape(told)}; check its path, its permissions and the disk", highlight=False
+            f"[bold red]sordino:[/] {shown(told)}; check its path, its permissions and the disk", highlight=False
         )
         sys.exit(2)

@@ -10,6 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sordino.printable import printable
+
 if TYPE_CHECKING:
     from sordino.account.certificate.document import CertificateDocument, Promise
 
@@ -18,7 +20,7 @@ _STYLE = {"certified": "green", "claimed-only": "yellow", "unprotected": "red"}
 
 def certificate(told: CertificateDocument) -> RenderableType:
     """Returns a certificate in short; `sordino certificate RUN` prints all of it."""
-    about = f"Certificate of {told.federation}: {told.releases} releases, δ = {told.delta:g}"
+    about = Text(printable(f"Certificate of {told.federation}: {told.releases} releases, δ = {told.delta:g}"))
     table = Table(title=about, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("unit", "observer", "adjacency", "status"):
         table.add_column(column)
@@ -27,12 +29,12 @@ def certificate(told: CertificateDocument) -> RenderableType:
         table.add_column(column, justify="right")
     for one in told.promises:
         table.add_row(*list(_cells(one))[: len(table.columns)])
-    lines = [Text(line) for line in _told_once(told.promises)]
+    lines = [Text(printable(line)) for line in _told_once(told.promises)]
     if told.simulation:
         lines.append(Text(_SEEDED, style="yellow"))
     if told.statement.trust == "distributed":
         played = (told.statement.secure_sum or "").split(";")[0]
-        lines.append(Text(f"secure sum: {played} (`sordino certificate` says what it withstands)"))
+        lines.append(Text(printable(f"secure sum: {played} (`sordino certificate` says what it withstands)")))
     head = f"ledger {told.ledger_head[:16]}…, signed by {told.public_key[:16]}…"
     return Group(table, *lines, Text(head, style="dim"))
 

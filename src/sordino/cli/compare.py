@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sordino import strict_json
+from sordino.cli.shown import shown
 
 if TYPE_CHECKING:
     from sordino.compare.contest import Class, Trial
@@ -61,8 +63,10 @@ def compare(
     from sordino.compare import contest, page, playing, standing, tuning
     from sordino.compare.markdown import markdown
     from sordino.errors import RecipeError
+    from sordino.files import PUBLIC, for_owner_only, replace_file
     from sordino.mechanisms import MECHANISMS
     from sordino.recipe import Recipe
+    from sordino.runs.folder import RunFolder
     from sordino.tune.grid import DEFAULT, SettingsGrid
 
     printed = claimed or all_claimed
@@ -86,14 +90,18 @@ def compare(
     results = [standing.result(trial) for trial in trials if trial.folder not in failed]
     panels, top = standing.standings(results), standing.ceiling(results)
     told = page.to_json(panels, top, reasons, printed)
-    (out / "comparison.json").write_text(strict_json.dumps(told, indent=2) + "\n")
-    (out / "comparison.md").write_text(markdown(panels, results, top, reasons, "plots" if images else None))
-    target = out / "comparison.html"
-    page.write(target, common, panels, results, top, reasons, printed, out / "plots" if images else None)
+    target, private = out / "comparison.html", not all(RunFolder(one.trial.folder).shows_scores for one in results)
+    table = markdown(panels, results, top, reasons, "plots" if images else None, private)
+    with for_owner_only() if private else nullcontext():
+        replace_file(out / "comparison.json", f"{strict_json.dumps(told, indent=2)}\n".encode(), PUBLIC)
+        replace_file(out / "comparison.md", table.encode(), PUBLIC)
+        page.write(target, common, panels, results, top, reasons, printed, out / "plots" if images else None, private)
     if as_json:
         print(strict_json.dumps(told))
     else:
         _show(panels, top, reasons, target)
+        if private:
+            Console(soft_wrap=True, highlight=False).print(f"[yellow]private:[/] {page.PRIVATE_SCORES}")
 
 
 def _wanted(named: list[str], known: list[str], everyone: bool, all_claimed: bool) -> list[str]:
@@ -154,7 +162,7 @@ def _show(
         for row in rows:
             claimed = "–" if row.claimed is None else number(row.claimed)
             table.add_row(
-                row.contender.label, f"{row.epsilon:g}", number(row.certified), claimed, score(row),
+                shown(row.contender.label), f"{row.epsilon:g}", number(row.certified), claimed, score(row),
                 "alone in its class" if alone else verdict(row),
                 f"{row.seconds:.1f}", f"{row.bytes_sent / 1000:,.1f}",
             )  # fmt: skip
@@ -162,5 +170,5 @@ def _show(
     if top is not None:
         console.print(f"without privacy (fedavg): {mean_score(top)}")
     for label, reason in failed.items():
-        console.print(f"[yellow]{label} could not be played:[/] {reason}")
-    console.print(f"[bold]{target}[/]")
+        console.print(f"[yellow]{shown(label)} could not be played:[/] {shown(reason)}")
+    console.print(f"[bold]{shown(target)}[/]")

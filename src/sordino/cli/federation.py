@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from sordino import strict_json
+from sordino.cli.shown import shown
 
 federation = typer.Typer(help="Operate a federation: several machines, each with its own data.", no_args_is_help=True)
 
@@ -50,17 +51,17 @@ def enrol(
     application: Annotated[list[Path], typer.Argument(help="application.json of each new member")],
     days: Days = 90,
 ) -> None:
-    """Take members in: their keys go into the next version of the registry."""
+    """Take members in, all of them or none: their keys go into the next version of the registry."""
     from sordino.errors import FederationError
     from sordino.federation.folder import FederationFolder
 
-    own = FederationFolder(folder)
+    own, told = FederationFolder(folder), []
     for path in application:
         try:
-            told = json.loads(path.read_text())
+            told.append(json.loads(path.read_text()))
         except (OSError, ValueError):
             raise FederationError(f"{path} is not an application: ask for what `sordino node init` made") from None
-        _new(own.enrol(told, days), own.registry_file)
+    _new(own.enrol(*told, days=days), own.registry_file)
 
 
 @federation.command()
@@ -87,9 +88,9 @@ def renew(folder: _Folder, days: Days = 90) -> None:
 
 def _new(registry: Any, path: Path) -> None:
     until = f"{registry.valid_until:%Y-%m-%d}"
-    print(
-        f"registry version {registry.version}: {len(registry.active)} members, good until {until}; send {path} to all"
-    )
+    print(f"registry version {registry.version}: {len(registry.active)} members, good until {until}")
+    print(f"  digest of their keys: {registry.digest}")
+    print(f"  send to all           {path}")
 
 
 @federation.command()
@@ -129,7 +130,8 @@ def run(
     own.put_recipe(recipe)
     config = {"stage-seconds": stage_seconds, "train-seconds": train_seconds, "gather-seconds": gather_seconds}
     config["least-nodes"] = least
-    console = Console(stderr=True, soft_wrap=True)
+    console = Console(stderr=True)
+    console.soft_wrap = not console.is_terminal  # whole lines in a log, and no line cut off on a screen
     with going_on(f"`sordino federation run --folder {folder}`"), StatusView(console, quiet=as_json) as view:
         status = Operation(own, config, view.show, view.say, host).play()
     _ended(own, status, as_json)
@@ -150,7 +152,10 @@ def _ended(own: Any, status: Any, as_json: bool) -> None:
         return
     console = Console()
     console.print(certificate(document))
-    console.print(f"\nrun folder: {run_folder} (public/ may be shown to anybody, private/ to nobody)\nreport: {page}")
+    console.print(
+        f"\nrun folder: {shown(run_folder)} (public/ may be shown to anybody, private/ to nobody)\n"
+        f"report: {shown(page)}"
+    )
 
 
 @federation.command()

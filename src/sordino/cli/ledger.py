@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino import strict_json
+from sordino.cli.shown import shown
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -96,7 +97,7 @@ def _show(about: dict[str, Any], lines: list[LedgerLine]) -> None:
     from rich.console import Console
 
     console = Console()
-    console.print(f"{about['federation']}: {about['population']} clients, ε at δ = {about['delta']:g}\n")
+    console.print(f"{shown(about['federation'])}: {about['population']} clients, ε at δ = {about['delta']:g}\n")
     for guarantee in dict.fromkeys(line.guarantee for line in lines):
         console.print(_table([line for line in lines if line.guarantee == guarantee]))
     console.print(f"{len(lines)} charges; head {about['head'][:16]}…", style="dim")
@@ -120,7 +121,7 @@ def _table(lines: list[LedgerLine]) -> Table:
         who = "the eligible" if line.payers == "eligible" else _who(line.participants)
         place = f"{line.row}" if line.settled else f"{line.row} (open)"
         cells = (place, *([line.run] if many else []), str(line.round), who, line.event)
-        table.add_row(*cells, number(line.cost), number(line.cumulative))
+        table.add_row(*map(shown, cells), number(line.cost), number(line.cumulative))
     return table
 
 

@@ -31,6 +31,7 @@ def init(
     from sordino.errors import FederationError
     from sordino.federation.node_folder import NodeFolder
     from sordino.federation.policy import Policy, WhoPolicy
+    from sordino.files import PUBLIC, replace_file
 
     try:
         told = json.loads(join.read_text())
@@ -42,7 +43,7 @@ def init(
     chosen = Policy(who=who) if policy is None else Policy.load(policy).model_copy(update={"who": who})
     made.make(name, server, chosen, authority)
     application = made.path / "application.json"
-    application.write_text(strict_json.dumps(made.application(), indent=2) + "\n")
+    replace_file(application, f"{strict_json.dumps(made.application(), indent=2)}\n".encode(), PUBLIC)
     print(f"made {folder} for {name} of {who.federation}")
     print(f"  compare the operator's key with them, by telephone: {who.operator}")
     print(f"  read and edit   {made.policy_file}  (what this node takes part in, and its own ε)")
@@ -58,11 +59,19 @@ def registry(
 ) -> None:
     """Take in a registry: checked against the operator's key, refused if it is older than one seen before."""
     from sordino.federation.node_folder import NodeFolder
+    from sordino.federation.registry import MemberRegistry
 
     own = NodeFolder(folder)
+    known = set(MemberRegistry.read(own.registry_file).keys) if own.registry_file.exists() else set()
     taken = own.accept_registry(file)
-    until = f"{taken.valid_until:%Y-%m-%d}"
-    print(f"registry version {taken.version} of {taken.federation}: {len(taken.active)} members, good until {until}")
+    until, now = f"{taken.valid_until:%Y-%m-%d}", set(taken.keys)
+    print(f"registry version {taken.version} of {taken.federation}: {len(now)} members, good until {until}")
+    for words, names in (("new ", now - known), ("left", known - now)):
+        if names:
+            print(f"  {words}  {', '.join(sorted(names))}")
+    print(f"  digest of their keys: {taken.digest}")
+    print("  whom the operator signs for counts as a member in secure sums: compare names and digest with members")
+    print("  that you know, by telephone")
     print(f"{own.name} is member {own.number}")
 
 
@@ -75,7 +84,7 @@ def check(folder: _Folder) -> None:
     own = NodeFolder(folder)
     arguments(own, 0)
     print(f"policy: ε at most {own.policy.budget.epsilon:g} over all runs, {', '.join(own.policy.mechanism.allowed)}")
-    print(f"registry: version {own.registry.version}, {own.name} is member {own.number}")
+    print(f"registry: version {own.registry.version}, {own.name} is member {own.number} of {len(own.registry.active)}")
     with own.ledger(write=False) as ledger:
         ledger.verify()
         print(f"ledger: {len(ledger.entries)} releases, unbroken")

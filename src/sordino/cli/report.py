@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from sordino.cli.own import DATA_HELP, data_again
+from sordino.cli.shown import shown
 
 
 def report(
@@ -54,7 +55,7 @@ def report(
             files = compared.write(views, target, _beside(target) if images else None)
     pictures = f" and {len(files) - 1} pictures in {_beside(target)}" if images else ""
     told = "a private page: keep it" if private else "a public page: --private makes one with everything"
-    Console(soft_wrap=True).print(f"[bold]{target}[/]{pictures} ({told})", highlight=False)
+    Console(soft_wrap=True).print(f"[bold]{shown(target)}[/]{shown(pictures)} ({told})", highlight=False)
 
 
 def _whole(run: Path) -> Path:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,49 +41,72 @@ def reproduce(
         bool, typer.Option("--quick-cifar", help="with --full: what is on CIFAR-10 stays quick")
     ] = False,
     seeds: Annotated[int | None, typer.Option(min=1, help="seeds of each run (default: 1 quick, 3 full)")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="runs at once")] = 2,
+    jobs: Annotated[int | None, typer.Option(min=1, help="runs at once (default: one a core)")] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(min=0, help="minutes: plays what is missing of the full forms (of all ids where none is named)"),
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="play again what other sources than these played")] = False,
     out: Annotated[Path, typer.Option(help="folder for runs, records and pictures; an interrupted one goes on")] = Path(
         "reproduction"
     ),
     docs: Annotated[
-        Path | None, typer.Option(help="also bring the records and the pages of papers/ in this folder up to date")
+        Path | None, typer.Option(help="also bring runs, records and pages of papers/ beside this folder up to date")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON list on stdout")] = False,
 ) -> None:
     """Run the papers' tables and figures again: printed beside ours, with a verdict and its reason.
 
-    IDS are those of --list, or the beginning of one.
+    IDS are those of --list, or the beginning of one. Finished runs are lines in papers/runs and in --out, and are not
+    played twice: seeds add up over commands.
     """
     from sordino.cli.checkout import require_papers
     from sordino.cli.progress import Bar, going_on
     from sordino.errors import SordinoError
 
-    _check(ids or [], list_, everything, exact, quick_cifar and quick)
+    _check(ids or [], list_, everything, exact, quick_cifar and quick and budget is None)
+    _check_budget(budget, list_ or exact)
     require_papers()
     from papers.catalogue import EXPERIMENTS
     from papers.experiment_runner import ExperimentRunner
+    from papers.run_store import ROOM, RunStore
 
-    from papers import pages, record
+    from papers import accumulate, pages, record
 
     if list_:
         _list(as_json)
         return
-    wanted = _wanted(ids or [], everything, exact, docs is not None)
+    wanted = _wanted(ids or [], everything or (budget is not None and not ids), exact, docs is not None)
     for folder in (out, docs):
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
     console, found, failed = Console(stderr=True, soft_wrap=True, highlight=False), [], {}
-    for id_ in wanted:
-        with going_on("the same command"), Bar(quiet=as_json) as progress:
-            runner = ExperimentRunner(out / "runs", quick, jobs, seeds, progress.show, quick_cifar)
+    full = budget is not None or not quick
+    cores, store = jobs or os.cpu_count() or 1, RunStore(ROOM, out / "runs")
+    runner = ExperimentRunner(out / "unfinished", not full, cores, seeds, quick_cifar=quick_cifar, store=store)
+    experiments = [EXPERIMENTS[id_] for id_ in wanted]
+    if budget is not None:
+        experiments = [experiment for experiment in experiments if experiment.kind == "training"]
+        with going_on("the same command"), Bar(quiet=as_json, words="runs") as progress:
+            said = accumulate.within(budget, experiments, replace(runner, watcher=progress.show), again)
+        console.print(said)
+    for experiment in experiments:
+        with going_on("the same command"), Bar(quiet=as_json, words="runs") as progress:
+            seen = replace(runner, watcher=progress.show)
+            whole = accumulate.as_far_as_it_is(experiment, seen) if budget is not None else seen
+            if whole is None:
+                continue
             try:
-                found.append(record.run(EXPERIMENTS[id_], runner, out))
+                found.append(record.run(experiment, whole, out, again and budget is None))
             except SordinoError as error:
-                failed[id_] = str(error)
-        if not as_json and id_ not in failed:
+                failed[experiment.id] = str(error)
+        if not as_json and experiment.id not in failed:
             _show(found[-1])
     if docs is not None:
-        path = pages.write(docs, record.kept(out, EXPERIMENTS), EXPERIMENTS, out / "pictures")
+        path = pages.write(docs, record.kept(out, EXPERIMENTS), EXPERIMENTS, out)
+        if found and docs.resolve() == (ROOM.parents[1] / "docs").resolve():  # judged by what was recorded just now
+            judged = {one.id: record.run(one, runner, out) for one in EXPERIMENTS.values() if one.recorded}
+            pages.write(docs, judged, EXPERIMENTS, out)
         console.print(f"[bold]{path}[/]")
     if as_json:
         print(strict_json.dumps([one.to_json() for one in found], ensure_ascii=False))
@@ -98,6 +123,16 @@ def _check(ids: Sequence[str], list_: bool, everything: bool, exact: bool, usele
         raise RecipeError("ids, --list, --all and --exact exclude each other: keep one of them")
     if useless:
         raise RecipeError("--quick-cifar is for --full: add that, or leave it out")
+
+
+def _check_budget(budget: float | None, trains_nothing: bool) -> None:
+    """Raises a RecipeError where there is nothing to spend minutes on."""
+    from sordino.errors import RecipeError
+
+    if budget is not None and trains_nothing:
+        raise RecipeError("--budget is for ids that train: leave it out beside --list and --exact")
+    if budget is not None and not budget < float("inf"):
+        raise RecipeError(f"--budget is {budget}: name a number of minutes")
 
 
 def _wanted(ids: Sequence[str], everything: bool, exact: bool, none_is_fine: bool) -> list[str]:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from sordino import strict_json
 from sordino.cli.own import DATA_HELP, MODEL_HELP, data_again, data_settings, own_data, own_model
+from sordino.cli.shown import shown
 from sordino.errors import SordinoWarning
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def run(
     from sordino.cli.progress import RoundProgress, going_on
     from sordino.errors import RecipeError
     from sordino.recipe import Recipe
+    from sordino.runs.beginning import fresh_folder
     from sordino.runs.folder import RunFolder
-    from sordino.runs.run import fresh_folder
     from sordino.runs.run import run as train
 
     settings = list(set_ or []) + ([f"run.seed={seed}"] if seed is not None else [])
@@ -79,7 +79,7 @@ def _warnings_in_words() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
             if category is SordinoWarning:
-                Console(stderr=True, soft_wrap=True).print(f"[bold yellow]warning:[/] {escape(str(message))}")
+                Console(stderr=True, soft_wrap=True).print(f"[bold yellow]warning:[/] {shown(message)}")
             else:
                 python(message, category, *rest)
 
@@ -107,7 +107,7 @@ def _summary(outcome: Outcome) -> None:
     console.print(f"{steps_in_words(outcome.context)}\n")
     console.print(certificate(outcome.document))
     console.print(f"\n{outcome.engine}", highlight=False, markup=False)
-    console.print(f"run folder: {outcome.folder} (public/ may be shown to anybody, private/ to nobody)")
+    console.print(f"run folder: {shown(outcome.folder)} (public/ may be shown to anybody, private/ to nobody)")
 
 
 def _confusion(scores: Scores | None) -> Table | None:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sordino import strict_json
+from sordino.cli.shown import shown
 
 if TYPE_CHECKING:
     from sordino.recipe import Recipe
@@ -106,9 +107,10 @@ def _show(told: dict[str, Any]) -> None:
     table = Table("settings", "score", box=SIMPLE_HEAD, pad_edge=False)
     for row in told["table"]:
         score = row["score"]
-        shown = row.get("failed") or ("diverged" if score is None or abs(score) == float("inf") else f"{score:.4f}")
-        table.add_row(", ".join(row["settings"]), shown)
+        good = "diverged" if score is None or abs(score) == float("inf") else f"{score:.4f}"
+        table.add_row(shown(", ".join(row["settings"])), shown(row.get("failed") or good))
     console.print(table)
     if "certificate" in told:
         console.print("[yellow]The table is private: only the best trial was paid for.[/]")
-    console.print(f"chosen: {', '.join(told['chosen'])}\ncost: {told['cost']}\n[bold]{told['recipe']}[/]")
+    chosen, cost, recipe = (shown(text) for text in (", ".join(told["chosen"]), told["cost"], told["recipe"]))
+    console.print(f"chosen: {chosen}\ncost: {cost}\n[bold]{recipe}[/]")

@@ -76,7 +76,12 @@ class ClientSide:
     def contribute(
         self, turn: Turn, data: ClientData, state: ClientState, watch: Stopwatch, mute: IntArray | None = None
     ) -> Contribution:
-        """Trains, bounds and shields; clients that are `mute` have nothing left to spend, and say zero with noise."""
+        """Trains, bounds and shields; clients that are `mute` have nothing left to spend, and say zero with noise.
+
+        **Formal guarantees**: what a mute client says depends on nothing of its own, neither its records nor what it
+        remembers of them: it is free, whoever asks for it.
+        """
+        state = state if mute is None or not len(mute) else _forgotten(state, data.clients, mute)
         with watch("train"):
             data = data if self.seen else through(FeatureMap.of(turn.knobs), data)
             update = replace(self.mechanism.local.train(self.trainer, turn, data), state=state)
@@ -108,6 +113,12 @@ def _muted(update: Update, mute: IntArray) -> Update:
         raise CompositionError("clients of a sum cannot be muted one by one: leave them out before they are summed")
     side = {name: column.masked_fill(quiet[:, None], 0.0) for name, column in update.side.items()}
     return replace(update, rows=update.rows.masked_fill(quiet[:, None], 0.0), side=side)
+
+
+def _forgotten(state: ClientState, clients: IntArray, mute: IntArray) -> ClientState:
+    """Returns the state without what mute clients remember: a last update is as private as the records it came from."""
+    quiet = np.isin(clients, mute)
+    return ClientState(state.rows.masked_fill(torch.from_numpy(quiet)[:, None], 0.0), state.known & ~quiet)
 
 
 def _measure(bounded: Bounded) -> None:

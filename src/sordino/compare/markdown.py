@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from sordino.compare.charts import charts
 from sordino.compare.contest import Class
-from sordino.compare.page import mean_score, score, settings, verdict
+from sordino.compare.page import PRIVATE_SCORES, mean_score, score, settings, verdict
 from sordino.compare.standing import Result, Standing
+from sordino.printable import in_markdown
 from sordino.report.words import number
 
 
@@ -17,17 +18,21 @@ def markdown(
     top: float | None,
     failed: Mapping[str, str],
     pictures: str | None,
+    private: bool = False,
 ) -> str:
     """Returns every class as a section; `pictures` is the folder of the plots as links should name it, if any."""
-    parts = []
+    parts = [f"> **Private.** {PRIVATE_SCORES}", ""] if private else []
     for kind, rows in panels.items():
         parts += [f"### {kind.title[0].upper()}{kind.title[1:]}", "", *_table(rows), ""]
         if pictures is not None:
-            parts += [f"![{chart.title}]({pictures}/{chart.key}.svg)" for chart in charts(kind, rows, results, top)]
+            parts += [
+                f"![{in_markdown(chart.title)}]({pictures}/{chart.key}.svg)"
+                for chart in charts(kind, rows, results, top)
+            ]
             parts.append("")
     if top is not None:
         parts += [f"Without privacy (fedavg): {mean_score(top)}.", ""]
-    parts += [f"{label} could not be played: {reason}." for label, reason in failed.items()]
+    parts += [in_markdown(f"{label} could not be played: {reason}.") for label, reason in failed.items()]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -54,12 +59,12 @@ def _cells(row: Standing, alone: bool) -> list[str]:
     against = "alone in its class" if alone else verdict(row)
     costs = [f"{row.rounds:.0f}", f"{row.seconds:.1f}", f"{row.bytes_sent / 1000:,.1f}"]
     return [
-        row.contender.label,
+        in_markdown(row.contender.label),
         f"{row.epsilon:g}",
         number(row.certified),
         claimed,
         score(row),
         against,
-        settings(row),
+        in_markdown(settings(row)),
         *costs,
     ]

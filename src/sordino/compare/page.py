@@ -19,6 +19,12 @@ from sordino.report.document import Cell, document, plots, table, value
 from sordino.report.palette import LIGHT
 from sordino.report.words import number
 
+PRIVATE_SCORES = (
+    "Scores are exact ones, on test records that nobody declared public, and nothing was charged for them: keep this "
+    "page, its pictures and comparison.json to yourself."
+)
+"""What a comparison says of itself where test records are private."""
+
 
 def write(
     out: Path,
@@ -29,15 +35,22 @@ def write(
     failed: Mapping[str, str],
     claimed: bool,
     images: Path | None,
+    private: bool = False,
 ) -> list[Path]:
-    """Writes the page, and with `images` its plots as SVG and PNG; returns the files."""
+    """Writes the page, and with `images` its plots as SVG and PNG; returns the files.
+
+    A `private` page says that it is one: call this where new files are their owner's alone.
+    """
     drawn = {kind: charts(kind, rows, results, top) for kind, rows in panels.items()}
     body = "".join(_panel(kind, rows, drawn[kind]) for kind, rows in panels.items())
     everything = [chart for group in drawn.values() for chart in group]
     held = "claimed" if claimed else "certified"
     title = f"{sum(len({r.contender.label for r in rows}) for rows in panels.values())} mechanisms at equal {held} ε"
     page = document(
-        title, _equal(common), f"{_lead(panels, claimed)}{body}{_without(top)}{_failed(failed)}", everything
+        title,
+        _equal(common),
+        f"{_kept(private)}{_lead(panels, claimed)}{body}{_without(top)}{_failed(failed)}",
+        everything,
     )
     pictures = [path for chart in everything for path in static.save(chart, images)] if images is not None else []
     replace_file(out, page.encode(), PUBLIC)
@@ -144,6 +157,10 @@ def _lead(panels: Mapping[Class, Sequence[Standing]], claimed: bool) -> str:
     count = "One seed" if seeds == 1 else f"{seeds} seeds"
     sent = " The kB are those of the update that a client sends."
     return f'<p class="lead">{how} {count}.{sent}{apart if len(panels) > 1 else ""}</p>'
+
+
+def _kept(private: bool) -> str:
+    return f'<p class="contrast" data-field="page"><b>Private.</b> {escape(PRIVATE_SCORES)}</p>' if private else ""
 
 
 def _without(top: float | None) -> str:

@@ -13,7 +13,8 @@ from scipy import stats
 
 from sordino.compare.contest import CEILING, Class, Contender, Trial
 from sordino.errors import RecipeError
-from sordino.report.reading import RunView, read
+from sordino.report.reading import read
+from sordino.report.view import RunView
 from sordino.runs.folder import RunFolder
 
 SIGNIFICANT = 0.05

@@ -18,7 +18,7 @@ from sordino.errors import ProtocolError
 from sordino.federation.memory import bare
 from sordino.federation.messages import Parcel, Stage
 from sordino.federation.network import Answers, NodeNetwork
-from sordino.federation.plan import PartSum, occasion, secure, sums_of
+from sordino.federation.plan import PartSum, alike, occasion, secure, sums_of
 from sordino.messages import from_bytes, to_bytes
 from sordino.runs.context import RunContext
 from sordino.server.side import Asked
@@ -124,7 +124,8 @@ def _secure(
 ) -> Collected:
     """Plays the secure sums of a round (one, or one a shard) stage by stage, side by side."""
     plan = replace(network.plan, run=occasion(network.plan.run, about))
-    sums = [_OneSum(network, context, asked, one) for one in sums_of(context, plan, asked.terms, attempt)]
+    told = alike(network.plan.pack(), to_bytes(asked.terms))
+    sums = [_OneSum(network, context, asked, one, told) for one in sums_of(context, plan, asked.terms, attempt, told)]
     for stage in _SUM_STAGES:
         going = [one for one in sums if one.failed is None]
         requests = {member: {**parts, **about} for one in going for member, parts in one.requests(stage).items()}
@@ -145,13 +146,13 @@ def _secure(
 class _OneSum:
     """One secure sum over the network; late and lost nodes are dropouts of the stage."""
 
-    def __init__(self, network: NodeNetwork, context: RunContext, asked: Asked, one: PartSum) -> None:
+    def __init__(self, network: NodeNetwork, context: RunContext, asked: Asked, one: PartSum, told: bytes) -> None:
         self.terms, self.part, self._agreed = one.terms, one.part, one.agreed
         self._network, self._context, self._asked = network, context, asked
         self._server = SumServer(one.agreed, network.registry.public_keys)
         self._stated: dict[Stage, dict[int, float]] = {"mask": {}, "unmask": {}}
         self._whole = {"terms": to_bytes(asked.terms)}
-        announced = {"terms": to_bytes(bare(asked.terms))}
+        announced = {"terms": to_bytes(bare(asked.terms)), "alike": told}
         self._heard: dict[int, Mapping[str, bytes]] = dict.fromkeys(one.terms.cohort.tolist(), announced)
         self.senders = np.empty(0, np.int64)
         """Whose messages may have left them."""

@@ -241,27 +241,17 @@ class FederationFolder:
         hosts = _with_this_machine(tuple(self.about["hosts"]))
         self.authority.issue(hosts, self.server_certificate, self.server_key)
 
-    def enrol(self, application: dict[str, str], days: int = REGISTRY_DAYS) -> MemberRegistry:
-        """Takes a member in, by what its `sordino node init` printed; returns the next registry.
+    def enrol(self, *applications: dict[str, str], days: int = REGISTRY_DAYS) -> MemberRegistry:
+        """Takes members in, all of them or none, by what `sordino node init` made; returns the next registry.
 
         Raises:
             FederationError: a key or name is taken, or is not a key.
         """
-        try:
-            name, signing, ssh = (str(application[field]) for field in ("name", "signing", "transport"))
-        except (KeyError, TypeError) as error:
-            raise FederationError(f"the application lacks {error}: send what `sordino node init` printed") from None
         old = MemberRegistry.load(self.registry_file, self.operator.public.hex())
-        transport = keys.transport_fingerprint(ssh)
-        try:
-            member = Member(name=name, number=old.population, signing=signing, transport=transport)
-        except ValueError:
-            raise FederationError(
-                f"member {name!r} cannot be enrolled: its name takes letters, digits, dots and dashes, its signing key "
-                "is 64 hex digits"
-            ) from None
-        registry = old.next((*old.members, member), days, self.operator)
-        replace_file(self.member_key(name), ssh.encode() + b"\n", PUBLIC)
+        new = [_member(told, old.population + place) for place, told in enumerate(applications)]
+        registry = old.next((*old.members, *new), days, self.operator)
+        for told in applications:
+            replace_file(self.member_key(told["name"]), told["transport"].encode() + b"\n", PUBLIC)
         replace_file(self.registry_file, registry.to_json().encode(), PUBLIC)
         return registry
 
@@ -289,3 +279,22 @@ class FederationFolder:
 def _with_this_machine(hosts: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the names of the server, with those under which its own processes call it."""
     return tuple(dict.fromkeys((*hosts, "localhost", "127.0.0.1"))) if hosts else ()
+
+
+def _member(application: dict[str, str], number: int) -> Member:
+    """Returns the member that an application asks for.
+
+    Raises:
+        FederationError: it lacks something, or a name or key of it is none.
+    """
+    try:
+        name, signing, ssh = (application[field] for field in ("name", "signing", "transport"))
+    except (KeyError, TypeError) as error:
+        raise FederationError(f"the application lacks {error}: send what `sordino node init` made") from None
+    try:
+        return Member(name=name, number=number, signing=signing, transport=keys.transport_fingerprint(ssh))
+    except ValueError:
+        raise FederationError(
+            f"member {name!r} cannot be enrolled: its name takes letters, digits, dots and dashes, its signing key is "
+            "64 hex digits"
+        ) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
@@ -23,7 +22,7 @@ def deployed(context: RunContext, folder: FederationFolder, registry: MemberRegi
     yield "another node sees the model and the public settings of each round that asks it, and who else was asked"
     yield "an outsider on the network sees that nodes and server talk, how much and when: contents are under TLS"
     yield (
-        f"members: {len(registry.active)} signing keys, digest {_digest(registry)}, registry version "
+        f"members: {len(registry.active)} signing keys, digest {registry.digest}, registry version "
         f"{registry.version} signed by operator key {folder.operator.public.hex()}"
     )
     yield f"TLS: server certificate with SHA-256 fingerprint {keys.fingerprint(folder.server_certificate)}"
@@ -37,11 +36,6 @@ def _server(context: RunContext) -> str:
         "local": "every node's message, with the noise that the node added",
         "distributed": "masked messages, of which only sums can be opened",
     }[context.mechanism.trust]
-
-
-def _digest(registry: MemberRegistry) -> str:
-    lines = "\n".join(f"{member.number} {member.signing}" for member in registry.active)
-    return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def _version(package: str) -> str:

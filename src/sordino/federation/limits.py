@@ -12,6 +12,7 @@ from sordino.account.accountants.filter import Filter
 from sordino.account.ledger.coverage import implies
 from sordino.account.ledger.ledger import Ledger
 from sordino.adapt.quantile import QuantileClip
+from sordino.aggregate.secure.terms import SumTerms
 from sordino.data.federation import ClientData
 from sordino.errors import NodeRefused, UnknownEvent
 from sordino.events import Charge, Guarantee, Unbounded
@@ -93,6 +94,21 @@ def check_terms(folder: NodeFolder, context: RunContext, terms: Terms, of: str |
         raise NodeRefused(
             f"the round asks member {strangers[0]}, who is not in this node's registry (version "
             f"{folder.registry.version}): get the newest one from the operator"
+        )
+
+
+def check_cohort(policy: Policy, agreed: SumTerms) -> None:
+    """Refuses a secure sum that may be opened with fewer members than the policy wants in one.
+
+    Raises:
+        NodeRefused: a sentence that names both settings.
+    """
+    least = policy.mechanism.smallest_cohort
+    if agreed.smallest_cohort < least:
+        raise NodeRefused(
+            f"{len(agreed.clients)} members are asked and {agreed.smallest_cohort} of them could open the sum "
+            f"(aggregate.tolerance), and the policy's mechanism.smallest_cohort is {least}: wait for more members "
+            "(`--least`), or tolerate fewer dropouts"
         )
 
 

@@ -115,20 +115,26 @@ class NodeMemory:
     def keep(self, request: Parcel, kept: Kept) -> None:
         """Keeps noise that may be taken back later in the round: private, as the vector's own privacy rests on it."""
         tensors = {"noise": kept.noise.contiguous(), "weights": kept.weights.contiguous()}
-        replace_file(self._path(request, "kept"), save(tensors, {"norm": json.dumps(kept.norm)}), PRIVATE)
+        about = {"norm": json.dumps(kept.norm), "plan": _plan(request)}
+        replace_file(self._path(request, "kept"), save(tensors, about), PRIVATE)
 
     def kept(self, request: Parcel, client: int) -> Kept:
-        """Returns what `keep` kept."""
+        """Returns what `keep` kept.
+
+        Raises:
+            ProtocolError: the plan is not the one that the noise was drawn for: it would say how much is superfluous.
+        """
         data = self._read(request, "kept")
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        about = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+        if about["plan"] != _plan(request):
+            raise ProtocolError("the sum is to be opened under another plan than its own: this node reveals nothing")
         tensors = {name: tensor.clone() for name, tensor in load(data).items()}
-        norm = float(json.loads(header["__metadata__"]["norm"]))
-        return Kept(np.array([client]), tensors["noise"], tensors["weights"], norm)
+        return Kept(np.array([client]), tensors["noise"], tensors["weights"], float(json.loads(about["norm"])))
 
     def forget(self, request: Parcel) -> None:
-        """Erases what was kept for a round that is over."""
-        for kind in ("kept", "sum"):
-            _erase(self._path(request, kind))
+        """Erases what was kept for a round that is over; the terms are no secret, and are just removed."""
+        _erase(self._path(request, "kept"))
+        self._path(request, "sum").unlink(missing_ok=True)
 
     def state(self, run: str) -> ClientState:
         """Returns what this node's mechanism remembers of the run."""
@@ -172,6 +178,10 @@ def bare(terms: Terms) -> Terms:
 
 def _occasion(request: Parcel) -> str:
     return f"{_digest(request.run)}-{request.round_}-{request.attempt}"
+
+
+def _plan(request: Parcel) -> str:
+    return hashlib.sha256(request.part("plan")).hexdigest()
 
 
 def _digest(run: str) -> str:

@@ -29,7 +29,7 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 SENDING: tuple[Stage, ...] = ("tell", "contribute", "mask")
 """Stages in which something of a member's records leaves it: only who signs a refusal of these pays nothing."""
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Version of these messages: both sides must have the same."""
 SERVER = -1
 """Who signs, where it is the operator."""

@@ -18,6 +18,7 @@ from sordino.errors import FederationError, ProtocolError
 from sordino.federation.messages import SENDING, Parcel, Stage
 from sordino.federation.plan import RunPlan
 from sordino.federation.registry import MemberRegistry
+from sordino.federation.sizes import check_answer
 from sordino.federation.telling import Telling
 from sordino.types import BoolArray
 
@@ -212,6 +213,7 @@ class NodeNetwork:
 
     def _signed(self, answer: Parcel, request: str, member: int) -> Parcel:
         """Returns an answer that the member signed for this very request; for refusals see `_vouched`."""
+        check_answer(self.plan, answer.parts)
         if answer.answers != request:
             raise ProtocolError("an answer belongs to another request, stage, round or attempt: it is ignored")
         if not answer.refused:
@@ -241,7 +243,7 @@ class NodeNetwork:
             member, why = self._greeting_of(reply, greeting)
         if why:
             self._later[node] = time.monotonic() + wait
-            self.telling.member("refused", member, f"Flower node {node}: {why}")
+            self.telling.member("refused", member, why if member >= 0 else f"Flower node {node}: {why}")
         else:
             self._at[member] = node
             self._silent.discard(node)
@@ -253,7 +255,7 @@ class NodeNetwork:
             answer = Parcel.parse(reply.content, request=False)
             member = self._signed(answer, greeting.request, answer.node).node
             if answer.refused:
-                return -1, answer.refused
+                return (answer.node if self._vouched(answer, answer.node) else -1), answer.refused
             at = answer.part("flower")
         except ProtocolError as error:
             return -1, str(error)

@@ -22,11 +22,11 @@ from sordino.aggregate.secure.terms import SumTerms
 from sordino.client.side import ClientSide, Contribution
 from sordino.data.federation import ClientData
 from sordino.errors import NodeRefused, ProtocolError, SordinoError
-from sordino.federation.limits import Cost, check_budget, check_data, check_plan, check_terms
+from sordino.federation.limits import Cost, check_budget, check_cohort, check_data, check_plan, check_terms
 from sordino.federation.memory import NodeMemory
 from sordino.federation.messages import SENDING, Parcel, Stage
 from sordino.federation.node_folder import NodeFolder
-from sordino.federation.plan import PREPARATION, RunPlan, composed, occasion, preparing, run_of, sum_terms_of
+from sordino.federation.plan import PREPARATION, RunPlan, alike, composed, occasion, preparing, run_of, sum_terms_of
 from sordino.federation.sizes import check_message
 from sordino.federation.unsaid import unsaid
 from sordino.messages import from_bytes, to_bytes
@@ -92,6 +92,8 @@ class Node:
         told = request.answer(refused=sentence)
         try:
             request.check(bytes.fromhex(self.folder.policy.who.operator), "the policy's who.operator")
+            if request.stage == "hello":  # which is to nobody by name: the operator should read who refuses
+                told = request.answer(refused=sentence, node=self.folder.number)
             with self._memory.alone():
                 with self.folder.ledger(write=False) as ledger:
                     left = any((one.run, one.round_) == (request.run, request.round_) for one in ledger.entries)
@@ -143,8 +145,8 @@ class Node:
             cost = self._quote(request, ledger, context, turn.terms)
             self._memory.claim(request, self.folder.policy.secure.releases)
             sent = self._contribution(request, context, turn, data)
-            self._memory.remember(request.run, sent.state)
             self._pay(ledger, request, cost)
+            self._memory.remember(request.run, sent.state)  # paid first: noise on an unpaid message is not reused
         return {"message": to_bytes(sent.message)}
 
     def _advertise(self, request: Parcel) -> Parts:
@@ -153,7 +155,8 @@ class Node:
         terms = self._terms(request, context)
         with self.folder.ledger(write=False) as ledger:
             self._quote(request, ledger, context, terms)
-        agreed = sum_terms_of(context, plan, terms, request.attempt, self.folder.number)
+        agreed = sum_terms_of(context, plan, terms, request.attempt, self.folder.number, request.part("alike"))
+        check_cohort(self.folder.policy, agreed)
         client = SumClient(agreed, self.folder.number, *self._known(agreed))
         for left in self._memory.unfinished():
             with suppress(ProtocolError):  # what is over already has no secrets left
@@ -168,8 +171,9 @@ class Node:
         """Trains, and returns its message under its masks: paid for when it leaves, and not if it is refused."""
         context, plan = self._planned(request)
         terms, client = self._terms(request, context), self._resumed(request)
-        if sum_terms_of(context, plan, terms, request.attempt, self.folder.number) != client.terms:
-            raise ProtocolError("the round was announced under other terms than those of its secure sum")
+        told = alike(request.part("plan"), request.part("terms"))
+        if sum_terms_of(context, plan, terms, request.attempt, self.folder.number, told) != client.terms:
+            raise ProtocolError("the round came with another plan, model or terms than those of its secure sum")
         turn, data = self._accepted(context, terms)
         with self.folder.ledger() as ledger:
             cost = self._quote(request, ledger, context, terms)
@@ -178,8 +182,8 @@ class Node:
             if sent.kept is not None:
                 self._memory.keep(request, sent.kept)
             masked = client.mask(request.part("sum"), vector)
-            self._memory.remember(request.run, sent.state)
             self._pay(ledger, request, cost)
+            self._memory.remember(request.run, sent.state)  # paid first: noise on an unpaid message is not reused
         return {"sum": masked, "stated": _number(float(sent.message.squared_multipliers[0]))}
 
     def _consent(self, request: Parcel) -> Parts:

@@ -13,15 +13,15 @@ from sordino.account.certificate.certificate import Certificate, certify
 from sordino.account.ledger.keys import signed
 from sordino.errors import FederationError
 from sordino.federation.node_folder import NodeFolder
+from sordino.federation.policy import Policy
 
-FORMAT = 1
-_PURPOSE = b"sordino node statement 1\n"
-_RESTS_ON = (
+FORMAT = 2
+_PURPOSE = b"sordino node statement 2\n"
+_ALWAYS = (
     "every message that left this node is in its ledger, written and synced before it left; lost answers count as paid",
     "prices are this node's own, from the terms that it accepted; sampling of members is not credited, since only the "
     "server can vouch for it",
     "noise was drawn from this machine's operating system",
-    "distributed trust: the others' shares of the noise count only as far as the policy's secure.corrupt allows",
     "an operator may choose each run, and its noise, from what earlier ones released: a filter admitted every release, "
     "and what is promised is what the filter allows, whatever was chosen",
     "the price of what was released, which stands beside it, holds if all of it was fixed before the first release",
@@ -36,6 +36,8 @@ class NodeStatement:
     federation: str
     signing_key: str
     registry_version: int
+    members: str
+    """Digest of the members' keys, as this node was shown them; empty where it has no registry."""
     budget_epsilon: float
     delta: float
     releases: int
@@ -70,8 +72,8 @@ class NodeStatement:
             lines += [f"    {one[more]}" for more in ("reason", "note") if one[more]]
         for sentence in ("", *self.rests_on):
             lines += textwrap.wrap(sentence, 100, initial_indent="  - ", subsequent_indent="    ") or [""]
-        lines += ["", f"  registry version {self.registry_version}, ledger head {self.ledger_head[:16]}…",
-                  f"  signed with {self.signing_key}"]  # fmt: skip
+        lines += ["", f"  registry version {self.registry_version}, members' digest {self.members or 'none'}"]
+        lines += [f"  ledger head {self.ledger_head[:16]}…", f"  signed with {self.signing_key}"]
         return "\n".join(lines) + "\n"
 
 
@@ -82,7 +84,7 @@ def state(folder: NodeFolder) -> NodeStatement:
     against an operator who chooses runs and noise from earlier releases. `price` is what was released costs, and holds
     as a promise only if all of it was fixed before the first release.
     """
-    policy = folder.policy
+    policy, registry = folder.policy, folder.registry if folder.registry_file.exists() else None
     with folder.ledger(write=False) as ledger:
         ledger.verify()
         delta, accountant, filters = policy.budget.delta, policy.budget.accountant, folder.filters.read()
@@ -98,17 +100,38 @@ def state(folder: NodeFolder) -> NodeStatement:
         node=folder.name,
         federation=policy.who.federation,
         signing_key=folder.identity.public.hex(),
-        registry_version=folder.registry.version if folder.registry_file.exists() else 0,
+        registry_version=registry.version if registry else 0,
+        members=registry.digest if registry else "",
         budget_epsilon=policy.budget.epsilon,
         delta=policy.budget.delta,
         releases=found.releases,
         runs=found.runs,
         promises=promises,
-        rests_on=_RESTS_ON,
+        rests_on=_rests_on(policy),
         ledger_head=found.ledger_head,
         time=found.time,
     )
     return replace(statement, signature=folder.identity.sign(statement.message()).hex())
+
+
+def _rests_on(policy: Policy) -> tuple[str, ...]:
+    """Returns what the promises rest on, under the trusts that the policy allows."""
+    by_trust = {
+        "distributed": (
+            "distributed trust: the other members add their shares of the noise, and do not work with the server, but "
+            f"for a share of {policy.secure.corrupt:g} of them (the policy's secure.corrupt). The operator signs who "
+            "is a member, so members of its own invention count as such a share: compare the members' digest, and the "
+            "names, with members that you know",
+            "distributed trust: all members of a sum had the same plan, model and terms, or it was not opened; what is "
+            "promised does not rest on that",
+        ),
+        "local": ("local trust: promised against the server, too, whatever it sends to others",),
+        "central": (
+            "central trust: the server sees messages without noise, and is trusted to add it; nothing is promised "
+            "against the server then",
+        ),
+    }
+    return (*_ALWAYS, *(sentence for trust in policy.mechanism.trusts for sentence in by_trust[trust]))
 
 
 def check(text: str, key: str | None = None) -> NodeStatement:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
@@ -192,25 +193,34 @@ class PartSum:
     part: SecureSum
 
 
-def sums_of(context: RunContext, plan: RunPlan, terms: Terms, attempt: int) -> list[PartSum]:
-    """Returns the secure sums of a round: server and nodes each compute them, from what the round announces."""
+def alike(plan: bytes, terms: bytes) -> bytes:
+    """Returns the digest of what all members of a secure sum are told alike: the plan and the round's whole terms.
+
+    **Formal guarantees**: it goes into the sum's own terms, so members that were shown another plan, another model or
+    other knobs share no key, and their sum is never opened. A server cannot set one member apart by the model it sends.
+    """
+    return hashlib.sha256(hashlib.sha256(plan).digest() + hashlib.sha256(terms).digest()).digest()
+
+
+def sums_of(context: RunContext, plan: RunPlan, terms: Terms, attempt: int, told: bytes) -> list[PartSum]:
+    """Returns the secure sums of a round, whose members were `told` alike; server and nodes each compute them."""
     parts = secure(context).parts(terms)
-    return [PartSum(_agreed(context, plan, own, part, attempt), own, part) for own, part in parts]
+    return [PartSum(_agreed(context, plan, own, part, attempt, told), own, part) for own, part in parts]
 
 
-def sum_terms_of(context: RunContext, plan: RunPlan, terms: Terms, attempt: int, member: int) -> SumTerms:
+def sum_terms_of(context: RunContext, plan: RunPlan, terms: Terms, attempt: int, member: int, told: bytes) -> SumTerms:
     """Returns the terms of the secure sum that a member is in.
 
     Raises:
         ProtocolError: it is in none: its shard is too small to be summed.
     """
-    for one in sums_of(context, plan, terms, attempt):
+    for one in sums_of(context, plan, terms, attempt, told):
         if member in one.agreed.clients:
             return one.agreed
     raise ProtocolError(f"member {member} is in no secure sum of round {terms.round_}: it is not asked in it")
 
 
-def _agreed(context: RunContext, plan: RunPlan, terms: Terms, part: SecureSum, attempt: int) -> SumTerms:
+def _agreed(context: RunContext, plan: RunPlan, terms: Terms, part: SecureSum, attempt: int, told: bytes) -> SumTerms:
     topology, bits, knobs = part.topology(len(terms.cohort)), part.modulus_bits(terms), terms.knobs
     put_in = SumMechanism(
         knobs.clip_norm, part.scale, knobs.noise_multiplier, topology.smallest_cohort, topology.corrupt, bits
@@ -222,7 +232,7 @@ def _agreed(context: RunContext, plan: RunPlan, terms: Terms, part: SecureSum, a
         bits,
         round_=terms.round_,
         reveals=reveals(context.mechanism.perturber) and part.tolerance > 0,
-        mechanism=put_in.digest,
+        mechanism=hashlib.sha256(put_in.digest + told).digest(),
         attempt=attempt,
         federation=plan.federation,
         run=plan.run,

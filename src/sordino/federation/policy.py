@@ -36,7 +36,7 @@ class WhoPolicy(PolicySection):
 class MechanismPolicy(PolicySection):
     """Which mechanisms, and how strong they must be."""
 
-    allowed: tuple[str, ...] = Field(("dropout_robust",), min_length=1, description="names of mechanisms")
+    allowed: tuple[str, ...] = Field(("dropout_robust", "dp_sgd"), min_length=1, description="names of mechanisms")
     trusts: tuple[Trust, ...] = Field(
         ("local", "distributed"), min_length=1, description="how noise may be applied; `central` trusts the server"
     )

@@ -7,9 +7,10 @@ member, and is refused: without that, a secure sum of one node and nine inventio
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated
 
@@ -94,10 +95,16 @@ class MemberRegistry(BaseModel):
         named = {member.number: member.name for member in self.members}
         return [named.get(number, f"#{number}") for number in range(self.population)]
 
-    @property
+    @cached_property
     def public_keys(self) -> dict[int, bytes]:
         """Number → public signing key of those who have not left, as a secure sum wants them."""
         return {member.number: bytes.fromhex(member.signing) for member in self.active}
+
+    @property
+    def digest(self) -> str:
+        """One digest of all members' keys: two members that see the same one were shown the same members."""
+        lines = "\n".join(f"{member.number} {member.signing}" for member in self.active)
+        return hashlib.sha256(lines.encode()).hexdigest()
 
     def member(self, name: str) -> Member:
         """Returns a member by name.
@@ -163,7 +170,7 @@ class MemberRegistry(BaseModel):
             FederationError: one sentence that says what is wrong with it.
         """
         registry = cls.read(path)
-        if not _is_signed(trusted_operator_key, registry.message(), registry.signature):
+        if not _is_signed(registry, trusted_operator_key):
             raise FederationError(
                 f"registry {path} is not signed by the operator key {trusted_operator_key[:16]}…: get it from the "
                 "operator again, or correct who.operator in the policy"
@@ -223,7 +230,9 @@ def _parsed(data: bytes) -> MemberRegistry:
     return MemberRegistry.model_validate_json(data)
 
 
-_is_signed = lru_cache(maxsize=16)(signed)
+@lru_cache(maxsize=16)
+def _is_signed(registry: MemberRegistry, key: str) -> bool:
+    return signed(key, registry.message(), registry.signature)
 
 
 def _seen(path: Path) -> tuple[int, str]:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import torch
 
-from sordino.errors import NodeRefused
+from sordino.errors import NodeRefused, ProtocolError
 from sordino.federation.plan import RunPlan, recipe_of
 from sordino.federation.policy import SizePolicy
 from sordino.models.zoo import MODELS
@@ -31,6 +31,19 @@ def check_message(size: SizePolicy, parts: Mapping[str, bytes]) -> None:
         raise NodeRefused(
             f"a message has {length} bytes and the policy's size.parameters {size.parameters} allows {most}: raise it, "
             "or leave the node out"
+        )
+
+
+def check_answer(plan: RunPlan, parts: Mapping[str, bytes]) -> None:
+    """Refuses a member's answer that is larger than any of this run: it is not even looked into.
+
+    Raises:
+        ProtocolError: it is.
+    """
+    length, most = sum(map(len, parts.values())), _OVERHEAD + _A_VALUE * _parameters_of(plan)
+    if length > most:
+        raise ProtocolError(
+            f"an answer has {length} bytes, and none of this run has more than {most:.0f}: it is ignored"
         )
 
 

@@ -25,6 +25,9 @@ from sordino.federation.zygote import begin, load
 _NODES = "/v1/fleet"
 """What nodes may ask for. Everything else is for this machine."""
 
+BUSY_MILLISECONDS = 60_000
+"""How long the SuperLink waits for its own database; Flower's 5,000 pass on a machine that is busy."""
+
 Scope = MutableMapping[str, Any]
 App = Callable[..., Awaitable[None]]
 
@@ -82,6 +85,7 @@ def main(path: Path, host: str) -> None:
     load(node=False)
     begin(launchers)
     _close_the_control_door()
+    _be_patient()
     import_module("flwr.superlink.cli").flower_superlink()
 
 
@@ -91,6 +95,18 @@ def _close_the_control_door() -> None:
     if not hasattr(extensions, "get_middleware"):
         raise FederationError("flwr's SuperLink takes no middleware: install the flwr that sordino was made for")
     vars(extensions)["get_middleware"] = lambda: (middleware(OnlyNodesFromOutside),)
+
+
+def _be_patient() -> None:
+    """Lets Flower's database wait for its turn: on a machine that is busy, five seconds pass, and a node would end.
+
+    A SuperNode that is told "database is locked" (status 500) when it looks for messages stops for good.
+    """
+    database = import_module("flwr.supercore.sql_mixin")
+    known = dict(getattr(database, "SQLITE_PRAGMAS", ()))
+    if "busy_timeout" not in known:
+        raise FederationError("flwr's database is not the known one: install the flwr that sordino was made for")
+    vars(database)["SQLITE_PRAGMAS"] = tuple((known | {"busy_timeout": str(BUSY_MILLISECONDS)}).items())
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ tolerance = 0.25           # share of the members that may vanish in a round
 corrupt = 0.0              # share that may work with the server: their noise is not counted on
 
 [budget]
-epsilon = 3.0
+epsilon = 2.0              # members' policies have 2 to begin with
 delta = 1e-5
 
 [run]

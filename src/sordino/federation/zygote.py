@@ -42,10 +42,12 @@ def serve(folder: Path) -> None:
 
 
 def load(*, node: bool) -> None:
-    """Imports all that a fork on a node, or on a server, will need."""
+    """Imports all that a fork on a node, or on a server, will need: what it imports itself, it pays for each time."""
     app = CLIENT_APP if node else SERVER_APP
     side = "flwr.supernode" if node else "flwr.superlink"
-    for module in ("torch", f"{side}.cli", f"{side}.runtime", "flwr.supercore.cli", app.split(":")[0]):
+    # torch imports its compiler, and sympy with it, when a model is made: a second of processor time for every message
+    torch = ("torch", "torch._dynamo")
+    for module in (*torch, f"{side}.cli", f"{side}.runtime", "flwr.supercore.cli", app.split(":")[0]):
         import_module(module)
 
 

@@ -156,7 +156,7 @@ class PrivateSession:
             minimum=settings.minimum_clients,
             least=math.ceil(settings.population / FARTHEST),
             repeatable=self._randomness.simulation,
-            fingerprint=self._run,
+            fingerprint=str(self._randomness.seed) if isinstance(self._randomness, Streams) else self._run,
             schedule=[mechanism.quote(mechanism.adapter.planned(round_), round_) for round_ in planned],
             filters=filters_for(mechanism, settings.epsilon, settings.delta),
         )

@@ -19,6 +19,7 @@ from flwr.serverapp.strategy import Result, Strategy
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
 from sordino.errors import BudgetExceeded, ProtocolError, RecipeError, SordinoWarning
+from sordino.files import PUBLIC, replace_file
 from sordino.flower.arrays import ArrayLayout
 from sordino.flower.checkpoint import RunCheckpoint, announce, give_back, kept_by
 from sordino.flower.mod import FAILED
@@ -218,7 +219,7 @@ class PrivateStrategy(Strategy):
             return
         self.certificate, self.document = session.certificate()
         if session.settings.certificate is not None:
-            session.settings.certificate.write_text(self.document.to_json())
+            replace_file(session.settings.certificate, self.document.to_json().encode(), PUBLIC)
         session.close()
 
     def close(self) -> None:

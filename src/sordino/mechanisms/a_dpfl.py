@@ -23,7 +23,9 @@ and the calibration of the first noise for so many decays, are options below. Ba
 everybody, from the declared mean number of records (`public.records` over `public.population`).
 
 **Without its ideas** (certified). `schedule = "constant"` or `"geometric"` looks at no accuracy: noise is fixed
-beforehand, nothing is counted, and the accountant prices the schedule (with the histograms) instead of a filter.
+beforehand, nothing is counted, and the accountant prices the schedule (with the histograms) instead of a filter. That
+holds where scores decide once who is asked in all rounds (`best`, nobody vanishes: a client's price is at most the
+plan's, which the best pay); else releases would choose how often a client pays, and the filter is needed.
 `"geometric"` ends where the expected decays would. `selection = "uniform"` without `refuse_below` asks for no
 histograms either, and cohorts are the recipe's; with constant noise that is `local_dp_sgd`.
 """
@@ -201,8 +203,25 @@ def _require(options: ADpfl, facts: PublicFacts) -> None:
             "mechanism.count_noise has no effect where accuracy is measured on public records: set "
             "mechanism.validation = 'clients', or leave data.public_fraction out"
         )
+    if options.mode == "certified" and options.schedule != "plateau" and _ranks(options):
+        _require_same_for_all(options, facts)
     if options.noise_multiplier is None:
         facts.target.limit("mechanism.noise_multiplier")
+
+
+def _require_same_for_all(options: ADpfl, facts: PublicFacts) -> None:
+    """Refuses a fixed schedule where releases decide not only whether, but how often a client pays.
+
+    Raises:
+        RecipeError: the dearest path that a client could have taken need not be one that anybody took.
+    """
+    drawn = "mechanism.selection draws clients by what they released" if options.selection != "best" else ""
+    gone = "clients may vanish or join late (dropout)" if facts.vanishing or facts.late else ""
+    if why := drawn or gone:
+        raise RecipeError(
+            f"{why}, and no filter holds that with mechanism.schedule '{options.schedule}': set mechanism.schedule = "
+            "'plateau', or mechanism.selection = 'best' with nobody missing, or 'uniform' without refuse_below"
+        )
 
 
 def _count(options: ADpfl, facts: PublicFacts) -> Count | None:

@@ -1,7 +1,7 @@
 """banded: a trusted server whose noise remembers, over cohorts that take turns.
 
-What "noise that remembers" (`fed_cad`) wants to be. Unit client, trust central, adjacency add_remove for the outsider
-(every client's place in the rota is public, and a client that is not there leaves its place empty).
+What "noise that remembers" (`fed_cad`) wants to be. Unit client, trust central, adjacency zero_out for the outsider (a
+client's place in the rota is its position among those who are there: one that leaves moves others into other rounds).
 
 **Formal guarantees.** *Proof.* (1) An update is clipped to clip_norm, and the denominator is a public constant: a
 client moves the sum of a round in which it takes part by at most clip_norm. (2) Clients take turns in `groups`

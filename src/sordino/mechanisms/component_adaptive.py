@@ -4,11 +4,12 @@ Xue, Xue, Zhu, Luo, Zhang, Sun, Lu, "Differentially Private Federated Learning w
 Unit client. Trust local (as printed), or distributed, or central; adjacency zero_out, or replace on request.
 
 **Certified.** *Proof.* (1) The scales s of a round are made from released means and public noise levels alone
-(`adapt/movement.py`), so given the past they are constants. (2) Every client sends v = u/s with ‖v‖ ≤ clip_norm,
-whether it was clipped as a ball or truncated as a box (`bound/scaled.py`), so one client moves the sum of v's by at
-most clip_norm (zero_out, add_remove), or 2·clip_norm (replace). (3) Isotropic noise of z·clip_norm is added in the
+(`adapt/movement.py`), so given the past they are constants. (2) Every client sends v = (u − p)/s with
+‖v‖ ≤ clip_norm, whether it was clipped as a ball or truncated as a box (`bound/scaled.py`); p is zero, or the step that
+released means predict (`predict`), a constant as s is. So one client moves the sum of v's by at most clip_norm
+(zero_out, add_remove), or 2·clip_norm (replace). (3) Isotropic noise of z·clip_norm is added in the
 same units, by each client, by all together, or by the server: one Gaussian of multiplier z (z/2 for replace),
-whatever s is. (4) Multiplying by s, and dividing by the expected cohort, is post-processing. Since z is fixed
+whatever s is. (4) Multiplying by s, dividing by the expected cohort, and adding p is post-processing. Since z is fixed
 beforehand, rounds compose as Gaussians do, adaptively in s.
 
 **Faithful.** Thresholds and noise from each client's own predicted step (`bound/predicted.py`), averages weighted by
@@ -61,6 +62,7 @@ class ComponentAdaptive(Options):
     shape: Literal["ball", "box"] = Field("ball", description="bound on scaled updates (certified)")
     decay: float = Field(0.9, ge=0, lt=1, description="memory of past movement (certified)")
     floor: float = Field(1.0, gt=0, description="least movement told apart, in units of its noise (certified)")
+    predict: bool = Field(False, description="bounds updates around the step that released ones predict (certified)")
     beta: float = Field(1.1, gt=0, description="β: width of the predicted interval (faithful)")
     sensitivity_divisor: float = Field(
         1.0, gt=0, description="divides the printed sensitivity, e.g. by the batch size (faithful)"
@@ -70,7 +72,7 @@ class ComponentAdaptive(Options):
     def idle(self) -> dict[str, str]:
         if self.mode == "certified":
             return dict.fromkeys(("beta", "sensitivity_divisor", "root_dimension"), FAITHFUL)
-        found = dict.fromkeys(("trust", "shape", "decay", "floor", "clip_norm"), CERTIFIED)
+        found = dict.fromkeys(("trust", "shape", "decay", "floor", "predict", "clip_norm"), CERTIFIED)
         equal = "where mechanism.allocation is 'least_energy': set mechanism.allocation = 'equal'"
         return found if self.allocation != "least_energy" else found | {"root_dimension": equal}
 
@@ -107,6 +109,7 @@ def _certified(options: ComponentAdaptive, facts: PublicFacts) -> Mechanism:
             options.allocation or "least_energy",
             options.decay,
             options.floor,
+            options.predict,
         ),
     )
 
@@ -207,5 +210,6 @@ SPEC = MechanismSpec(
     variants=(
         Variant("distributed", ("mechanism.trust=distributed",), "noise is shared out, and the server sees sums"),
         Variant("central", ("mechanism.trust=central",), "a trusted server adds the noise"),
+        Variant("predicted", ("mechanism.predict=true",), "updates are bounded around the step that history predicts"),
     ),
 )

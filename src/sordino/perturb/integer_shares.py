@@ -121,7 +121,9 @@ class IntegerShares(Perturber):
     def release(self, summed: Summed, turn: Turn) -> Released:
         summed = self._completed(summed, turn)
         mean = summed.total.double() / (self.rounding.scale * summed.weight)
-        stddev = math.sqrt(max(0.0, summed.squared_multiplier)) * summed.norm / summed.weight
+        # the floats that clients state add up to another last bit for another number of them: told is what was planned
+        squared = summed.squared_multiplier if self.tolerance > 0 else self._planned(turn.knobs)
+        stddev = math.sqrt(max(0.0, squared)) * summed.norm / summed.weight
         honest = summed.squared_multiplier * self._honest(len(summed.survivors), len(turn.cohort))
         return Released(mean.to(turn.weights.dtype), stddev, realised(self, turn, honest))
 
@@ -138,6 +140,10 @@ class IntegerShares(Perturber):
         """The share of corrupt clients as it was written down, so that no rounding depends on a cohort's size."""
         return Fraction(str(self.corrupt))
 
+    def _planned(self, knobs: Knobs) -> float:
+        """Returns the squared multiplier of the noise in a sum from which nobody may vanish, whoever shares it."""
+        return knobs.noise_multiplier**2 / float(1 - self._not_counted_on)
+
     def _corrupt_of(self, terms: Terms) -> int:
         return whole_part(self.corrupt, len(terms.cohort))
 
@@ -149,7 +155,7 @@ class IntegerShares(Perturber):
         """Returns the sum; that of an empty cohort with noise from the server (see `GaussianShares`)."""
         if not summed.empty:
             return summed
-        squared = turn.knobs.noise_multiplier**2 / float(1 - self._not_counted_on)
+        squared = self._planned(turn.knobs)
         variance = squared * (summed.norm * self.rounding.scale) ** 2
         noise = skellam(variance, len(summed.total), random_bits(turn.randomness, "release", turn.round_, SERVER))
         return replace(summed, total=torch.from_numpy(noise.values), squared_multiplier=squared)

@@ -13,9 +13,12 @@ from sordino.terms import Knobs, Survivors, Turn
 class Scaled(Perturber):
     """Lets `inner` hide contributions in units of the public `scales` s, and multiplies the released mean by s.
 
+    Where the turn has a public `predicted` step that contributions were bounded around, it is added to the mean again.
+
     **Formal guarantees**: those of `inner`, at its price, whatever its trust: contributions are bounded in the same
-    units (`bound/scaled.py`), s is fixed by earlier releases, and multiplying by it is post-processing. In model units
-    the noise on component m has standard deviation s_m · noise_multiplier · norm of the bound.
+    units (`bound/scaled.py`), s and the predicted step are fixed by earlier releases, and multiplying by the one and
+    adding the other is post-processing. In model units the noise on component m has standard deviation
+    s_m · noise_multiplier · norm of the bound.
     **Edge cases**: messages travel in scaled units; only the mean is scaled back.
     """
 
@@ -40,4 +43,7 @@ class Scaled(Perturber):
     def release(self, summed: Summed, turn: Turn) -> Released:
         released, scales = self.inner.release(summed, turn), turn.knobs["scales"]
         size = float(scales.double().square().mean().sqrt())
-        return replace(released, mean=released.mean * scales.to(released.mean.dtype), stddev=released.stddev * size)
+        mean = released.mean * scales.to(released.mean.dtype)
+        if "predicted" in turn.knobs:
+            mean = mean + turn.knobs["predicted"].to(mean.dtype)
+        return replace(released, mean=mean, stddev=released.stddev * size)

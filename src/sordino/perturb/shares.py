@@ -90,7 +90,9 @@ class GaussianShares(Perturber):
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         summed = self._completed(summed, turn)
-        stddev = math.sqrt(max(0.0, summed.squared_multiplier)) * summed.norm / summed.weight
+        # the floats that clients state add up to another last bit for another number of them: told is what was planned
+        squared = summed.squared_multiplier if self.tolerance > 0 else turn.knobs.noise_multiplier**2
+        stddev = math.sqrt(max(0.0, squared)) * summed.norm / summed.weight
         return Released(summed.mean(turn.weights.dtype), stddev, realised(self, turn, summed.squared_multiplier))
 
     def _completed(self, summed: Summed, turn: Turn) -> Summed:

@@ -1,7 +1,7 @@
 """Where randomness comes from: keyed streams in simulation, the operating system in deployment.
 
 A stream is named by (run, purpose, round, client) and nothing else, so chunking, ordering and restarts change no draw.
-A run's own name is made from its recipe, its data and what its ledger held before (`runs/run.py`): the same run on a
+A run's own name is made from its recipe, its data and what its ledger held before (`runs/books.py`): the same run on a
 fresh ledger repeats to the bit, and two runs on one ledger share no draw.
 The key is a 128-bit hash of that name: two clients can never share a stream by a short seed (a 32-bit seed, which is
 what `torch.Generator` really uses, collides after some 65,000 streams).

@@ -17,7 +17,7 @@ from sordino.report.page import certificate, trust
 from sordino.report.palette import LIGHT
 from sordino.report.plots.learning import measured
 from sordino.report.plots.privacy import beyond, told
-from sordino.report.reading import RunView
+from sordino.report.view import RunView
 from sordino.report.words import figure, number
 
 

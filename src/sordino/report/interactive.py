@@ -6,7 +6,7 @@ import math
 from functools import singledispatch
 from typing import Any
 
-from sordino.charts import Axis, Boxes, Chart, Heat, Rule, Series
+from sordino.charts import Axis, Boxes, Chart, Heat, Rule, Series, reworded
 from sordino.report.palette import LIGHT
 from sordino.strict_json import finite
 
@@ -20,6 +20,7 @@ _HALF_A_DOT = 0.015
 
 def figure(chart: Chart) -> Figure:
     """Returns data and layout of the chart, ready for JSON: what is not finite is a gap."""
+    chart = reworded(chart, lambda text: text.replace("&", "&amp;").replace("<", "&lt;"))  # plotly reads tags and links
     return {
         "key": chart.key,
         "data": [finite(trace) for series in chart.series for trace in _traces(series)],

@@ -13,8 +13,8 @@ from sordino.mechanisms import MECHANISMS
 from sordino.report import plots, static
 from sordino.report.document import document, table, value
 from sordino.report.document import plots as places
-from sordino.report.reading import RunView
 from sordino.report.remarks import missing, remarks
+from sordino.report.view import RunView
 from sordino.report.words import PromiseWords, figure, number, promise
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from sordino.report.reading import RunView
+from sordino.report.view import RunView
 from sordino.report.words import number
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass, replace
 from functools import singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sordino.charts import Axis, Boxes, Chart, Heat, Rule, Series
+from sordino.charts import Axis, Boxes, Chart, Heat, Rule, Series, reworded
 from sordino.files import PUBLIC, make_folder, replace_file
 from sordino.report.palette import GRID, HEAT, INK, LIGHT, MUTED, WARN
 
@@ -46,7 +45,7 @@ def save(chart: Chart, folder: Path, formats: Sequence[str] = ("svg", "png")) ->
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    chart = _literal(chart)
+    chart = reworded(chart, lambda text: text.replace("$", r"\$"))  # Matplotlib reads formulas between two $
     make_folder(folder, PUBLIC)
     with mpl.rc_context(_STYLE):
         crowded = _crowded(chart)
@@ -61,17 +60,6 @@ def save(chart: Chart, folder: Path, formats: Sequence[str] = ("svg", "png")) ->
             figure.savefig(picture, format=path.suffix[1:], dpi=160, facecolor="white", metadata=stamp)
             replace_file(path, picture.getvalue(), PUBLIC, durable=False)
     return paths
-
-
-def _literal(part: Any) -> Any:
-    """Returns a chart, or a part of one, whose text is shown as it is: Matplotlib reads formulas between two $."""
-    if isinstance(part, str):
-        return part.replace("$", r"\$")
-    if isinstance(part, list | tuple):
-        return type(part)(map(_literal, part))
-    if is_dataclass(part) and not isinstance(part, type):
-        return replace(part, **{field.name: _literal(getattr(part, field.name)) for field in fields(part)})
-    return part
 
 
 def _crowded(chart: Chart) -> bool:

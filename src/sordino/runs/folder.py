@@ -32,7 +32,7 @@ from sordino import strict_json
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
 from sordino.errors import RecipeError
-from sordino.files import PRIVATE, PUBLIC, make_folder, opener, replace_file, writing
+from sordino.files import PRIVATE, PUBLIC, append_line, make_folder, replace_file
 from sordino.opening.feature_map import FeatureMap
 from sordino.recipe import Recipe
 from sordino.runs.checkpoint import Checkpoint, about
@@ -200,14 +200,15 @@ class RunFolder:
             for folder, mode in ((self.private, PRIVATE), *([(self.public, PUBLIC)] if public else [])):
                 replace_file(folder / "scores.json", strict_json.dumps(scores, indent=2).encode(), mode)
 
+    @property
+    def shows_scores(self) -> bool:
+        """Whether the test records are public, so that scores on them were published."""
+        return (self.public / "scores.json").exists()
+
     def log(self, metrics: Mapping[str, Any], released: Mapping[str, Any]) -> None:
         """Appends one line of metrics, and one of what was released of them; what is not finite is written as null."""
-        for path, told, mode in (
-            (self.metrics_file, metrics, PRIVATE),
-            (self.public / "metrics.jsonl", released, PUBLIC),
-        ):
-            with writing(path), open(path, "a", opener=opener(mode)) as file:
-                file.write(_line(told))
+        append_line(self.metrics_file, _line(metrics).encode(), PRIVATE)
+        append_line(self.public / "metrics.jsonl", _line(released).encode(), PUBLIC)
 
     def metrics(self) -> list[dict[str, Any]]:
         """Returns all metrics so far; a line that a crash cut short is left out.
@@ -265,10 +266,16 @@ def _digest(written: bytes) -> str:
     return hashlib.blake2b(written, digest_size=16).hexdigest()
 
 
+_STRICT = json.JSONEncoder(allow_nan=False)
+
+
 def _line(metrics: Mapping[str, Any]) -> str:
     loss = metrics.get("loss")
     told = metrics if loss is None or math.isfinite(loss) else {**metrics, "diverged": True}
-    return json.dumps(_finite(told), allow_nan=False) + "\n"
+    try:
+        return f"{_STRICT.encode(told)}\n"
+    except ValueError:
+        return f"{_STRICT.encode(_finite(told))}\n"
 
 
 def _finite(value: Any) -> Any:

@@ -104,12 +104,12 @@ def _model(recipe: Recipe) -> Iterator[str]:
 
 def _data(recipe: Recipe, classes: int) -> Iterator[str]:
     data, changed = recipe.data, _changed(recipe.data)
-    makers = {"feature_scales": "scattering", "feature_angles": "scattering"}
-    makers |= {"feature_count": "random", "feature_seed": "random"}
+    makers: dict[str, tuple[str, ...]] = dict.fromkeys(("feature_scales", "feature_angles"), ("scattering",))
+    makers |= dict.fromkeys(("feature_count", "feature_seed"), ("patches", "random"))
     for field in (name for name in changed if name.startswith("feature_")):
-        wanted = makers.get(field)
-        if data.features == "none" or wanted not in (None, data.features):
-            yield _elsewhere(f"data.{field}", "data.features", data.features, (wanted or "scattering",))
+        wanted = makers.get(field, ("scattering", "patches", "random"))
+        if data.features not in wanted:
+            yield _elsewhere(f"data.{field}", "data.features", data.features, wanted)
     if data.outside != "refuse" and not recipe.public.ranges:
         yield "data.outside has no effect without declared ranges: set public.ranges"
     if data.target_unit and classes:

@@ -18,7 +18,7 @@ _OFTEN = 30.0
 
 
 class Bar:
-    """A bar that is drawn while a block runs; where nobody looks, as in a log, a line now and then.
+    """A bar that is drawn while a block runs; without a terminal, as in a log, a line every 30 seconds.
 
     Args:
         quiet: draw nothing, as for machines that read the output.

@@ -20,7 +20,7 @@ from sordino.select.dropout import Dropout
 from sordino.server.side import Position, ServerSide
 from sordino.stages import Revealed
 from sordino.stopwatch import Stopwatch
-from sordino.terms import Survivors, Turn
+from sordino.terms import Survivors, Turn, without
 from sordino.types import IntArray
 
 _ENTRIES = 2**25
@@ -106,11 +106,11 @@ def _played(simulation: Simulation, here: Position, again: bool) -> Played:
     reserving = simulation.clerk.submit(server.reserve, asked)
 
     vanished = simulation.dropout.draw(clients.randomness, asked.terms)
-    senders = np.setdiff1d(asked.terms.cohort, vanished.silent, assume_unique=True)
+    senders = without(asked.terms.cohort, vanished.silent)
     survivors = Survivors(asked.terms.round_, mechanism.aggregator.counted(asked.terms, senders))
 
     # whoever has nothing to say sends noise, if its message carries any, and otherwise nothing
-    speakers = senders if mechanism.trust != "central" else np.setdiff1d(senders, asked.mute, assume_unique=True)
+    speakers = senders if mechanism.trust != "central" else without(senders, asked.mute)
     partial = mechanism.aggregator.start(asked.terms, mechanism.bounder.sensitivity(asked.terms.knobs))
     for chunk in _chunks(speakers, len(asked.terms.weights)):
         data, state = simulation.federation.gather(chunk), simulation.store.state(chunk)
@@ -134,8 +134,8 @@ def _played(simulation: Simulation, here: Position, again: bool) -> Played:
     with watch("release"):
         released = server.release(asked, summed)
     with watch("settle"):
+        # durable with the next reservation, checkpoint or end: a machine that dies before leaves what was reserved
         server.settle(asked, reservation, senders, released, durable=False)
-        simulation.clerk.submit(server.charging.ledger.flush)
     with watch("adapt"):
         after = server.adapt(asked, here, released)
 

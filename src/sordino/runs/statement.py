@@ -34,9 +34,7 @@ def statement_of(context: RunContext) -> Statement:
                 None, [_executed(mechanism, recipe, context.randomness.simulation), _batches(mechanism, "drawn afresh")]
             )
         ),
-        denominator="a public constant, fixed beforehand; not the number of those who answered"
-        if mechanism.mode == "certified"
-        else "the paper's, which may depend on who answered",
+        denominator=_denominator(mechanism),
         noise_source="a seed: whoever knows it can subtract the noise; a deployment draws from the operating system"
         if context.randomness.simulation
         else "the operating system's entropy",
@@ -47,6 +45,15 @@ def statement_of(context: RunContext) -> Statement:
         assumptions=tuple(_assumptions(context)),
         code_version=__version__,
     )
+
+
+def _denominator(mechanism: Mechanism) -> str:
+    """Says what a sum is divided by."""
+    if mechanism.mode != "certified":
+        return "the paper's, which may depend on who answered"
+    if getattr(mechanism.aggregator, "denominator", 0.0) is None:
+        return "the number of clients that answered, which no record decides and no promise hides"
+    return "a public constant, fixed beforehand; not the number of those who answered"
 
 
 def _batches(mechanism: Mechanism, how: str) -> str:
@@ -144,6 +151,8 @@ def _unprotected(context: RunContext) -> Iterator[str]:
         yield "how often the client that was asked most took part, which coins alone decide"
     yield "number and kind of releases, and public settings"
     yield "how long rounds take, and when the ledger's heads were published"
+    if context.recipe.ledger.path is not None:
+        yield "whether new clients joined the ledger since its last run, by the number of its heads"
 
 
 def _rests_on_others(mechanism: Mechanism) -> bool:
@@ -157,13 +166,13 @@ def _rests_on_others(mechanism: Mechanism) -> bool:
 
 def _assumptions(context: RunContext) -> Iterator[str]:
     yield "whoever runs it keeps private/ to themselves"
+    yield "who vanishes does not depend on the data"
+    yield "declared numbers (population, records, classes, ranges) are public, also where they were read off the data"
     if context.mechanism.trust == "distributed":
         yield "clients add their shares of noise, the server follows the protocol"
-        yield "who vanishes does not depend on the data"
         yield from getattr(context.mechanism.aggregator, "remarks", ())
     if _rests_on_others(context.mechanism):
         yield "against an outsider: the other clients add their noise and tell it to nobody"
-        yield "who vanishes does not depend on the data"
     if context.mechanism.trust == "central":
         yield "the server is trusted with every message"
     if context.mechanism.unit == "record":

@@ -34,8 +34,11 @@ class Dropout:
 
     def draw(self, randomness: Randomness, terms: Terms) -> Vanished:
         """Returns who vanishes this round."""
+        rate = self.rate_at(terms.round_)
+        if rate == 0:
+            return Vanished()
         cohort, generator = terms.cohort, randomness.generator("dropout", terms.round_)
-        lost = generator.random(len(cohort)) < self.rate_at(terms.round_)
+        lost = generator.random(len(cohort)) < rate
         stage = np.asarray(self.stages)[generator.integers(len(self.stages), size=len(cohort))]
         return Vanished(*(cohort[lost & (stage == name)] for name in get_args(LostStage)))
 

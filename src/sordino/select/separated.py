@@ -17,7 +17,9 @@ class Separated:
 
     **Formal guarantees**: two participations of one client are at least `groups` rounds apart, whatever happens to it
     or to others: the round's number alone decides, so nobody's data, budget or absence moves anybody into another
-    round. Nothing is amplified: who knows the rule knows the cohort. Only those whose message left them pay.
+    round. Nothing is amplified: who knows the rule knows the cohort. Only those whose message left them pay. A client's
+    place is counted among those who are there, so one that leaves moves all who come after it into other rounds: its
+    presence (`add_remove`) is not hidden, and an outsider is promised what hides its silence (`zero_out`).
     **Edge cases**: with more groups than clients some rounds are empty.
     """
 
@@ -36,4 +38,6 @@ class Separated:
         return population / self.groups
 
     def charge(self, guarantee: Guarantee, event: DpEvent) -> Charge:
+        if guarantee == Guarantee("client", "outsider", "add_remove"):
+            guarantee = Guarantee("client", "outsider", "zero_out")
         return Charge(guarantee, event, "participants")

@@ -40,7 +40,10 @@ def chance_of_early_end(
     have spent, and no more than `minimum` can: then one client more can keep a run going that would have ended without
     it, whether or not coins are involved.
     """
-    hides, clients = any(_hides_presence(charge) for charges in schedule for charge in charges), _there(ledger, run)
+    told = [charge for charges in schedule for charge in charges]
+    if not any(_told_by_an_end(charge) for charge in told):
+        return 0.0
+    hides, clients = any(map(_hides_presence, told)), _there(ledger, run)
     if least is not None:
         clients = least if clients >= least else 0
     if hides and clients <= minimum:
@@ -50,7 +53,7 @@ def chance_of_early_end(
     if all(_affordable(ledger, run, guarantee, plan, strictest, budget) for guarantee, plan in plans.items()):
         return 0.0
     earlier = any(entry.run != run for entry in ledger.entries)
-    amplified = [charge for charges in schedule for charge in charges if charge.payers == "eligible"]
+    amplified = [charge for charge in told if charge.payers == "eligible"]
     if not amplified:
         dearest = max((_cost(ledger, run, guarantee, plan, budget) for guarantee, plan in plans.items()), default=0.0)
         stricter = sum(limit * (1 + 1e-9) < dearest for limit in budget.clients.values())
@@ -76,6 +79,24 @@ def _there(ledger: Ledger, run: str) -> int:
         if entry.run == run and entry.round_ > 0:
             return max(1, entry.excluded.population - len(entry.excluded))
     return len(ledger.members)
+
+
+def early_end_of_others(ledger: Ledger, run: str) -> float:
+    """Returns a bound on the chance that coins decided the end of any other run on the ledger, as each wrote it down.
+
+    **Formal guarantees**: a promise to the federation's clients is about the releases of all runs together, so whatever
+    one of these runs takes out of δ is taken out of the δ of all. A run that coins ended counts as 1.
+    """
+    worst: dict[str, float] = {}
+    for entry in ledger.entries:
+        if entry.run != run and (not entry.charges or any(map(_told_by_an_end, entry.charges))):
+            worst[entry.run] = max(worst.get(entry.run, 0.0), entry.early_end)
+    return min(1.0, sum(worst.values()))
+
+
+def _told_by_an_end(charge: Charge) -> bool:
+    """Returns whether a promise rests on coins, or hides presence, which the end of a run could show."""
+    return charge.payers == "eligible" or _hides_presence(charge)
 
 
 def _hides_presence(charge: Charge) -> bool:

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from torch import Tensor
 
+from sordino.errors import BudgetExceeded
 from sordino.events import Charge
 from sordino.mechanism import Mechanism
 from sordino.random.streams import Randomness
 from sordino.server.charging import Charging, Eligible
 from sordino.server.step import ServerState, ServerStep
 from sordino.stages import Released, Summed
-from sordino.terms import Knobs, Terms, Turn
+from sordino.terms import Knobs, Terms, Turn, without
 from sordino.types import BoolArray, IntArray
 
 
@@ -73,14 +73,18 @@ class ServerSide:
         """
         round_ = here.round_ + 1
         charges = self.mechanism.quote(here.knobs, round_)
-        eligible = self.charging.eligible(round_, charges, present, again)
+        try:
+            eligible = self.charging.eligible(round_, charges, present, again)
+        except BudgetExceeded:
+            self.charging.tell_end(round_)
+            raise
         turn = Turn(Terms(round_, here.weights, here.knobs), self.randomness, here.state)
         cohort = self.mechanism.selector.select(turn, eligible.allowed)
         return Asked(turn.but(cohort=cohort), charges, eligible, cohort[~eligible.allowed[cohort]])
 
     def reserve(self, asked: Asked) -> int:
         """Writes the cost of the round down, durably, and returns the reservation's number."""
-        payers = np.setdiff1d(asked.turn.cohort, asked.mute, assume_unique=True)
+        payers = without(asked.turn.cohort, asked.mute)
         return self.charging.reserve(asked.turn.round_, payers, asked.charges, asked.eligible)
 
     def release(self, asked: Asked, summed: Summed) -> Released:
@@ -95,7 +99,7 @@ class ServerSide:
         Raises:
             LedgerError: the release cost more than was reserved for it.
         """
-        payers = np.setdiff1d(senders, asked.mute, assume_unique=True)
+        payers = without(senders, asked.mute)
         self.charging.settle(reservation, payers, self.mechanism.charges(released.prices), released, durable)
 
     def adapt(self, asked: Asked, here: Position, released: Released) -> Position:

@@ -20,8 +20,8 @@ from sordino.types import IntArray
 PADDING = 0.25
 """Largest share of a row of a rectangle that may be padding."""
 
-_CACHE = 1 << 22
-"""Numbers of records that are worked on at once: about a core's own cache."""
+_CACHE = 1 << 23
+"""Numbers of records that are worked on at once: more would leave the caches, fewer make fixed costs count."""
 _NARROWEST = 64
 """Fewest columns of a part, so that matrix products stay efficient."""
 

@@ -36,8 +36,8 @@ Engine = Literal["layers", "taps", "vmap", "loop"]
 
 _PROCESSOR = torch.device("cpu")
 
-_CHUNK_BYTES = 2**24
-"""Working memory of a chunk: a few times a core's own cache."""
+_CHUNK_BYTES = 2**26
+"""Working memory of a chunk: so much that the fixed costs of its operations are small beside their work."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from torch.nn import functional
 from sordino.models.losses import Loss
 from sordino.train.closed_form import output_error
 from sordino.train.gradients import SINGLE, clip_factors, held
-from sordino.train.layers.layer import ROUNDING, Layer, Single, Weighted
+from sordino.train.layers.layer import DOUBLES, ROUNDING, SINGLE_ERROR, TINY, Layer, Single, Weighted
 
 Term = tuple[Weighted, Tensor, Tensor]
 """A layer, its inputs, and the error at its outputs."""
@@ -24,8 +24,8 @@ Term = tuple[Weighted, Tensor, Tensor]
 SPREAD = 128
 """Most that a unit's terms may be longer together than it is itself: beyond, it is clipped by their lengths."""
 
-_ROWS = 16
-"""Examples' gradients that are turned into doubles at once."""
+_PIECE = 128
+"""Entries whose squares are added up in single precision."""
 
 ALIKE = 4
 """Fewest rows of a matrix product: among fewer, libraries are known to add up a row in another order."""
@@ -153,10 +153,17 @@ def _scaled(error: Tensor, factors: Tensor) -> Tensor:
 
 
 def _own(each: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns squared norms and norms of gradients `[n, b, entries]` that are in memory, as `squared_norms` does."""
-    # doubles of a few rows at a time stay in a core's own cache
-    norms = torch.cat([torch.linalg.vector_norm(some.double(), dim=1) for some in each.flatten(0, 1).split(_ROWS)])
-    return norms.square().to(each.dtype), norms.to(each.dtype)
+    """Returns squared norms and norms of gradients `[n, b, entries]` that are in memory, rounded up.
+
+    Pieces of 128 squares in single precision, whose sums are off by less than 131 roundings, and the pieces in double.
+    """
+    flat = each.flatten(0, 1)
+    whole = flat.shape[1] // _PIECE * _PIECE
+    pieces = flat[:, :whole].unflatten(1, (-1, _PIECE)), flat[:, whole:].unsqueeze(1)
+    lengths = torch.cat([torch.linalg.vector_norm(part, dim=2) for part in pieces if part.numel()], 1)
+    squares = lengths.double().square_().sum(1).add_(flat.shape[1] * TINY)
+    squares = squares.mul_(1 + (_PIECE + 8) * SINGLE_ERROR).to(each.dtype)
+    return squares, squares.sqrt()
 
 
 def _weighted(factors: Tensor, each: Tensor) -> Tensor:
@@ -164,8 +171,9 @@ def _weighted(factors: Tensor, each: Tensor) -> Tensor:
     if each.shape[1] <= SINGLE:
         return torch.bmm(factors[:, None], each)[:, 0]
     sums = each.new_zeros(each.shape[0], each.shape[2], dtype=torch.float64)
+    count = max(1, DOUBLES // each.shape[2])
     for total, rows, weights in zip(sums, each, factors.double(), strict=True):
-        for some, shares in zip(rows.split(_ROWS), weights.split(_ROWS), strict=True):
+        for some, shares in zip(rows.split(count), weights.split(count), strict=True):
             total.addmv_(some.double().mT, shares)
     return sums
 

@@ -43,7 +43,8 @@ class Shard:
         who = (order, data.clients[order], data.offsets[order] - first, data.sizes[order])
         if isinstance(data, Borrowed):
             return cls(*who, data.records[first:last], data.source_x, data.source_y)
-        return cls(*who, np.arange(last - first), data.x[first:last], data.y[first:last])
+        # whole, so that the same tensors come again in the next round, and their numbers alone travel (`channel.py`)
+        return cls(*who, np.arange(first, last), data.x, data.y)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Only the stretch's own records, or their numbers, travel to another process."""

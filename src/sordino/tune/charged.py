@@ -25,7 +25,7 @@ from sordino.account.accountants.selection import draw_trials, stop_for
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
 from sordino.data.federation import Federation
-from sordino.errors import BudgetExceeded, RecipeError, SordinoWarning
+from sordino.errors import RecipeError, SordinoWarning
 from sordino.events import BestOfMany, Charge, ComposedDpEvent, DpEvent, Guarantee, SelfComposedDpEvent, Unbounded
 from sordino.files import PRIVATE, PUBLIC, replace_file
 from sordino.random.streams import Entropy, Randomness, Streams
@@ -86,17 +86,11 @@ def charged(recipe: Recipe, grid: SettingsGrid, trials: int, out: Path, watcher:
     folder.prepare()
     path = recipe.ledger.path or folder.ledger
     name = f"{out.name}-{secrets.token_hex(4)}"
-    with charging_for(context, path, name, heads=None if recipe.ledger.path else folder.heads) as charging:
+    with charging_for(context, path, name, name, heads=None if recipe.ledger.path else folder.heads) as charging:
         folder.create(context.recipe, {"run": name, "simulation": True, "head": charging.ledger.head, "stream": ""})
         charges = [_whole(guarantee, event, trials, stop) for guarantee, event in _trial(context).items()]
         everyone = np.arange(context.federation.population)
-        eligible = charging.eligible(1, charges, np.ones(len(everyone), bool))
-        if not eligible.allowed.all():
-            raise BudgetExceeded(
-                f"{int((~eligible.allowed).sum())} clients cannot pay for the search, and all take part in it: raise "
-                "budget.epsilon, or tune on stand-in data"
-            )
-        reservation = charging.reserve(1, everyone, charges, eligible)
+        reservation = charging.reserve_for_everybody(1, charges, "the search", "tune on stand-in data")
         played = _played(context, grid, count, folder.private / "trials", randomness, watcher)
         best, (attempt, outcome) = max(enumerate(played), key=lambda pair: pair[1][0].score)
         charging.settle(reservation, everyone, charges, None)

@@ -142,6 +142,25 @@ class RdpFilter:
         return max(0.0, self.capacity + float(_conversion(np.array([self.order]), delta)[0]))
 
 
+@dataclass(frozen=True)
+class NoFilter:
+    """Where noise followed releases and no budget was fixed beforehand: admits everything and promises nothing."""
+
+    delta: float
+    epsilon: float = math.inf
+    name: str = "no filter"
+    capacity: float = math.inf
+
+    def cost(self, event: DpEvent | History, adjacency: Adjacency) -> float:
+        return 0.0
+
+    def lowered(self, epsilon: float) -> Self:
+        return self
+
+    def promised(self, delta: float) -> float:
+        return math.inf
+
+
 def filter_for(epsilon: float, delta: float, planned: History | DpEvent, adjacency: Adjacency) -> Filter:
     """Returns the filter that loses least for releases like the planned ones."""
     if gaussian.separation(flatten(planned)) is not None:

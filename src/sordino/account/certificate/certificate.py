@@ -154,8 +154,8 @@ def certify(
             certified then is the filter's promise, not the price of the path taken.
         stopped_by_participation: the run ended because too few clients were left by their own participations. That
             end depends on secret coins, so an outsider is promised what the server is, without amplification.
-        early_end: for a run that could have ended so and did not, the chance of it (`account.leaving`); it is taken out
-            of an outsider's δ.
+        early_end: for runs that could have ended so and did not, the chance of it (`account.leaving`), and 1 where
+            another run on the ledger did; it is taken out of an outsider's δ.
         accountant: who prices.
         simulation: stamped on the certificate: whoever knows the seed can repeat the noise.
     """
@@ -231,17 +231,19 @@ def _filtered(book: Book, chosen: Filter) -> Curve:
     if not book.admitted(chosen, np.full(book.population, chosen.epsilon)).all():
         words = f"more was released than the {chosen.name} admits"
         return Curve(chosen.name, lambda delta: math.inf, lambda epsilon: 1.0, reason=words)
-    return Curve(chosen.name, chosen.promised, lambda epsilon: 1.0, _FILTERED)
+    reason = _UNHELD if math.isinf(chosen.epsilon) else None
+    return Curve(chosen.name, chosen.promised, lambda epsilon: 1.0, _FILTERED, reason)
 
 
 _FILTERED = "the noise followed released values, so the promise is the filter's, whatever path the run took"
+_UNHELD = "the noise of a run on this ledger followed what it released, and no budget holds this run and that one"
 
 
 def _as_server(made: Mapping[Guarantee, Assurance], guarantee: Guarantee) -> Assurance:
     """Returns the outsider's promise when the end of the run shows who took part: no better than the server's."""
     outsider = made[guarantee]
     servers = [made[other] for other in made if other.observer == "server" and other.unit == guarantee.unit]
-    why = "the run ended because too few clients were left, which shows who took part: sampling is not credited"
+    why = "a run ended, or could have, because too few clients were left: that shows who took part, so no coin counts"
     if not servers:
         return Assurance(
             **vars(outsider) | {"epsilon": None, "reason": f"{why}, and nothing is promised against the server"}

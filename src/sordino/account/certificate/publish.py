@@ -21,7 +21,7 @@ _EXACT = "events of the client that was charged most"
 _EVERY = "a client that took part in every release; what really was charged depends on coins that are not told"
 _BUDGET = "the budget, which the ledger let nobody exceed; what really was charged depends on coins that are not told"
 _FILTER = "the filter that admitted every release"
-_SHOWN = "the end of the run, or a view, shows who took part: sampling is not credited, and the server's promise holds"
+_SHOWN = "the end of a run, or a view, shows who took part: sampling is not credited, and the server's promise holds"
 _RUNS = "settings of the runs on this ledger, and when each was ended, did not follow from what earlier ones released"
 _TWICE = "follows from zero_out: replacing a message moves the sum at most twice as far as silencing it"
 

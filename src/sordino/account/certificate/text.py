@@ -1,4 +1,4 @@
-"""The certificate for people: plain text for a terminal, and Markdown for a page."""
+"""The certificate for people: plain text for a terminal, and Markdown for a page. Strangers write certificates."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sordino.account.accountants.accountant import explain
 from sordino.account.accountants.history import flatten
 from sordino.account.certificate.document import CertificateDocument, Promise
 from sordino.events import decode
+from sordino.printable import in_markdown, printable
 
 _WIDTH = 100
 _SEEDED = (
@@ -25,20 +26,20 @@ _STOPPED = {
 
 def text(document: CertificateDocument) -> str:
     """Returns the certificate as plain text."""
-    lines = [_plain(f"Privacy certificate of {document.federation}")]
-    lines += [_plain(f"run {document.run}, {document.time}"), ""]
+    lines = [printable(f"Privacy certificate of {document.federation}")]
+    lines += [printable(f"run {document.run}, {document.time}"), ""]
     lines += [*_wrapped(_SEEDED), ""] if document.simulation else []
     for promise in document.promises:
         lines += [*_promise(promise, document), ""]
     for name, value in about(document):
         lines += _wrapped(f"{name}: {value}", "  ")
-    return "\n".join(map(_plain, lines)) + "\n"
+    return "\n".join(map(printable, lines)) + "\n"
 
 
 def markdown(document: CertificateDocument) -> str:
     """Returns the certificate as Markdown."""
-    lines = [_plain(f"# Privacy certificate of {document.federation}"), ""]
-    lines += [_plain(f"Run {document.run}, {document.time}."), ""]
+    lines = [f"# Privacy certificate of {in_markdown(document.federation)}", ""]
+    lines += [in_markdown(f"Run {document.run}, {document.time}."), ""]
     lines += [f"> {_SEEDED}", ""] if document.simulation else []
     lines += ["| unit | observer | adjacency | status | ε | δ | μ (regret) | advantage | claimed ε |"]
     lines += ["|---|---|---|---|---|---|---|---|---|"]
@@ -49,16 +50,11 @@ def markdown(document: CertificateDocument) -> str:
         lines.append(f"| {' | '.join(cells)} | {one.numbers.advantage:.4f} | {claimed} |")
     for one in document.promises:
         lines += ["", f"## One {one.unit} against the {one.observer} ({one.adjacency})", ""]
-        lines += [f"- **{name}**: {value}" for name, value in facts(one, document)]
+        lines += [f"- **{name}**: {in_markdown(value)}" for name, value in facts(one, document)]
         if one.epsilon is not None:
             lines += ["", "| ε | δ(ε) |", "|---|---|", *(f"| {e:g} | {d:.3g} |" for e, d in one.numbers.profile)]
-    lines += ["", "## The run", "", *(f"- **{name}**: {value}" for name, value in about(document))]
-    return "\n".join(map(_plain, lines)) + "\n"
-
-
-def _plain(line: str) -> str:
-    """Returns a line without what would steer a terminal, or begin a line of its own: strangers write certificates."""
-    return "".join(letter if letter.isprintable() else " " for letter in line)
+    lines += ["", "## The run", "", *(f"- **{name}**: {in_markdown(value)}" for name, value in about(document))]
+    return "\n".join(map(printable, lines)) + "\n"
 
 
 def facts(promise: Promise, document: CertificateDocument) -> Iterator[tuple[str, str]]:

@@ -29,7 +29,9 @@ class Cohort:
         Raises:
             LedgerError: an id is repeated, or lies outside 0 … population − 1.
         """
-        ids = np.unique(np.asarray(clients, dtype=np.int64))
+        ids = np.asarray(clients, dtype=np.int64)
+        if not (ids[1:] > ids[:-1]).all():
+            ids = np.unique(ids)
         if len(ids) != len(clients):
             raise LedgerError("participants repeat a client id: name each client once")
         if len(ids) and (ids[0] < 0 or ids[-1] >= population):

@@ -38,6 +38,10 @@ class LedgerEntry:
     """ε of each charge alone, at the ledger's δ (None when infinite)."""
     settled: bool = False
     digest: str = ""
+    early_end: float = 0.0
+    """The chance, as known when it was reserved, that coins decide when its run ends; 1 for a run that ended so."""
+    adaptive: bool = False
+    """Whether noise or sampling of its run follow what the run released, so that a filter has to hold it."""
 
     def same_release(self, other: LedgerEntry) -> bool:
         """Returns whether both describe the same bits: the same run, round, clients, charges, seed and data."""
@@ -51,19 +55,21 @@ class LedgerEntry:
         )
 
 
-def reserve_row(seq: int, entry: LedgerEntry, delta: float) -> LedgerRow:
+def reserve_row(entry: LedgerEntry, delta: float) -> LedgerRow:
     """Returns the row that reserves an entry."""
     body = {
         "run": entry.run,
         "round": entry.round_,
         "charges": records(entry.charges),
         "delta": delta,
-        "costs": costs_of(entry.charges, delta),
+        "costs": entry.costs,
         "repeatable": entry.repeatable,
         "fingerprint": entry.fingerprint,
-        "time": now(),
+        "early_end": entry.early_end,
+        "adaptive": entry.adaptive,
+        "time": entry.time,
     }
-    return LedgerRow(seq, "reserve", canonical(body), entry.participants.pack(), entry.excluded.pack())
+    return LedgerRow(entry.seq, "reserve", canonical(body), entry.participants.pack(), entry.excluded.pack())
 
 
 def read_reserve(row: LedgerRow, population: int) -> LedgerEntry:
@@ -80,21 +86,21 @@ def read_reserve(row: LedgerRow, population: int) -> LedgerEntry:
         fingerprint=body["fingerprint"],
         time=body["time"],
         costs=tuple(body["costs"]),
+        early_end=float(body.get("early_end", 1.0)),  # what earlier versions did not write down is not assumed
+        adaptive=bool(body.get("adaptive", True)),
     )
 
 
-def settle_row(
-    seq: int, quoted: LedgerEntry, charges: tuple[Charge, ...], senders: Cohort | None, digest: str, delta: float
-) -> LedgerRow:
-    """Returns the row that settles a reservation."""
+def settle_row(seq: int, realised: LedgerEntry, everybody: bool) -> LedgerRow:
+    """Returns the row that settles a reservation: `everybody` whom it names sent, or those who are named here."""
     body = {
-        "reservation": quoted.seq,
-        "charges": records(charges),
-        "costs": list(quoted.costs) if charges == quoted.charges else costs_of(charges, delta),
-        "digest": digest,
+        "reservation": realised.seq,
+        "charges": records(realised.charges),
+        "costs": realised.costs,
+        "digest": realised.digest,
         "time": now(),
     }
-    return LedgerRow(seq, "settle", canonical(body), None if senders is None else senders.pack())
+    return LedgerRow(seq, "settle", canonical(body), None if everybody else realised.participants.pack())
 
 
 def read_settle(row: LedgerRow, body: Mapping[str, Any], quoted: LedgerEntry, population: int) -> LedgerEntry:
@@ -119,13 +125,13 @@ def read_settle(row: LedgerRow, body: Mapping[str, Any], quoted: LedgerEntry, po
     )
 
 
-def costs_of(charges: Sequence[Charge], delta: float) -> list[float | None]:
+def costs_of(charges: Sequence[Charge], delta: float) -> tuple[float | None, ...]:
     """Returns ε of each charge alone, None when it is infinite.
 
     Priced by the closed form for plain Gaussians and by Rényi divergences otherwise: these are cheap enough to be asked
     in every round, and give the same digits on every machine.
     """
-    return [_cost_of(charge, delta) for charge in charges]
+    return tuple(_cost_of(charge, delta) for charge in charges)
 
 
 @lru_cache(1024)
@@ -140,21 +146,31 @@ def normal(charges: Sequence[Charge]) -> tuple[Charge, ...]:
     for charge in charges:
         if charge.payers not in ("participants", "eligible"):
             raise LedgerError(f"payers {charge.payers!r} is unknown: choose 'participants' or 'eligible'")
-    return tuple(map(charge_of, json.loads(canonical(records(charges)))))
+    try:
+        return tuple(map(_normal, charges))
+    except TypeError:  # a list in an event, which becomes a tuple
+        return tuple(_normal.__wrapped__(charge) for charge in charges)
 
 
-def records(charges: Sequence[Charge]) -> list[dict[str, Any]]:
-    """Returns the charges as plain JSON."""
-    return [
-        {
-            "unit": charge.guarantee.unit,
-            "observer": charge.guarantee.observer,
-            "adjacency": charge.guarantee.adjacency,
-            "payers": charge.payers,
-            "event": encode(charge.event),
-        }
-        for charge in charges
-    ]
+@lru_cache(1024)
+def _normal(charge: Charge) -> Charge:
+    return charge_of(json.loads(canonical(_record.__wrapped__(charge))))
+
+
+def records(charges: Sequence[Charge]) -> list[Mapping[str, Any]]:
+    """Returns charges (as `normal` returns them) as plain JSON."""
+    return list(map(_record, charges))
+
+
+@lru_cache(1024)
+def _record(charge: Charge) -> Mapping[str, Any]:
+    return {
+        "unit": charge.guarantee.unit,
+        "observer": charge.guarantee.observer,
+        "adjacency": charge.guarantee.adjacency,
+        "payers": charge.payers,
+        "event": encode(charge.event),
+    }
 
 
 def charge_of(record: Mapping[str, Any]) -> Charge:
@@ -163,9 +179,12 @@ def charge_of(record: Mapping[str, Any]) -> Charge:
     return Charge(guarantee, decode(record["event"]), record["payers"])
 
 
+_SPELLED = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def canonical(value: Any) -> str:
     """Returns JSON with one spelling, so that a hash of it means something."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _SPELLED.encode(value)
 
 
 def now() -> str:

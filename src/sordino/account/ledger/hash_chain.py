@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,7 +115,7 @@ class HashChain:
         with sentences(self.path):
             make_tables(self._connection)
             self._connection.execute("INSERT INTO head VALUES (1, -1, ?, ?)", (_GENESIS, self._salt))
-        self.append(lambda seq: LedgerRow(seq, "open", first))
+        self.append(LedgerRow(0, "open", first))
 
     @contextmanager
     def transaction(self, *, durable: bool = True) -> Iterator[None]:
@@ -143,14 +143,18 @@ class HashChain:
         """Writes without changing anything: a full disk or a read-only file must show before a round starts."""
         self._connection.execute("UPDATE head SET one = 1")
 
-    def append(self, make_row: Callable[[int], LedgerRow]) -> LedgerRow:
-        """Adds the row that `make_row` returns for the next place. Call inside a transaction, after `news`.
+    @property
+    def next(self) -> int:
+        """The place of the row that is appended next. Ask inside a transaction, after `news`."""
+        return (self._pending or self._checked)[0] + 1
+
+    def append(self, row: LedgerRow) -> LedgerRow:
+        """Adds a row, whose place is `next`. Call inside a transaction, after `news`.
 
         Raises:
             LedgerTampered: what is read back is not what was written; nothing is kept.
         """
-        seq, previous = self._pending or self._checked
-        row = make_row(seq + 1)
+        _, previous = self._pending or self._checked
         link = row.chained(previous, self._salt)
         values = (row.seq, row.kind, row.body, row.cohort, row.excluded, link)
         with sentences(self.path):
@@ -203,6 +207,8 @@ class HashChain:
                 and their number tell; or the file's tables changed.
         """
         with self._snapshot():
+            if self._untouched():
+                return []
             self._require_schema()
             fresh = list(self._walk(*self._checked))
             end = (fresh[-1][0].seq, fresh[-1][1]) if fresh else self._checked
@@ -210,6 +216,10 @@ class HashChain:
             self._require_end(end)
         self._checked = end
         return [row for row, _ in fresh]
+
+    def _untouched(self) -> bool:
+        """Whether nobody else has written since all was read and checked: SQLite counts what others commit."""
+        return self._scalar("PRAGMA data_version") == self._version and self.head() == self._checked
 
     def _walk(self, seq: int, previous: bytes) -> Iterator[tuple[LedgerRow, bytes]]:
         """Yields the rows behind `seq` with their hashes, checking place and hash of each."""

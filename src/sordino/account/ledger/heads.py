@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.account.ledger.entry import canonical, now
+from sordino.account.ledger.hash_chain import LedgerRow
 from sordino.account.ledger.keys import LedgerKey, signed
 from sordino.errors import LedgerError, LedgerTampered
 
@@ -73,8 +74,8 @@ class HeadLog:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: int | None = None
-        self._known: tuple[int, PublishedHead | None] = (0, None)
-        """How long the file was when it was last written here, and its last head."""
+        self._known: tuple[int, int, str] = (0, -1, "")
+        """How long the file was when it was last written here, the row of its last head, and that line's digest."""
 
     def publish(self, seq: int, head: str, key: LedgerKey, link: Link) -> None:
         """Appends a head, unless it or a later one is there.
@@ -85,18 +86,18 @@ class HeadLog:
                 to it.
         """
         with self._locked() as file:
-            size, (known, last) = self._mended(file), self._known
+            size, (known, place, digest) = self._mended(file), self._known
             if size != known:
                 last = _last(file, size, self.path)
                 check_last(last, self.path, key.public, link)
-            if last is None or last.seq < seq:
-                line = PublishedHead(seq, head, now(), "" if last is None else last.digest())
-                last = replace(line, signature=key.sign(line.message()))
-                data = last.line()
+                place, digest = (-1, "") if last is None else (last.seq, last.digest())
+            if place < seq:
+                line = PublishedHead(seq, head, now(), digest)
+                data = replace(line, signature=key.sign(line.message())).line()
                 if os.write(file, data) != len(data):
                     raise OSError(28, "the disk is full")
-                size += len(data)
-            self._known = (size, last)
+                size, place, digest = size + len(data), seq, _digest(data[:-1])
+            self._known = (size, place, digest)
 
     def last(self) -> PublishedHead | None:
         """Returns the head that was published last, None when there is no file or nothing in it."""
@@ -128,20 +129,25 @@ class HeadLog:
             raise LedgerError(f"head log {self.path} cannot be read ({error.strerror}): ask its owner") from error
         return text.split(b"\n")[:-1]
 
-    def close(self) -> None:
-        """Makes what was published durable, and closes the file."""
-        file, self._file = self._file, None
-        if file is None:
-            return
+    def sync(self) -> None:
+        """Makes what was published durable."""
         try:
-            os.fsync(file)
+            if self._file is not None:
+                os.fsync(self._file)
         except OSError as error:
             raise LedgerError(
                 f"head log {self.path} cannot be synced ({error.strerror}): what was charged is in the ledger, check "
                 "the disk and open it again"
             ) from error
+
+    def close(self) -> None:
+        """Makes what was published durable, and closes the file."""
+        try:
+            self.sync()
         finally:
-            os.close(file)
+            if self._file is not None:
+                os.close(self._file)
+            self._file = None
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -189,6 +195,16 @@ def require_apart(witness: Path | None, own: Sequence[Path]) -> None:
             raise LedgerError(
                 f"witness {witness} is the ledger's own file {file}: name another one, best out of its writers' reach"
             )
+
+
+def witness_name(witness: Path) -> str:
+    """Returns a digest of where a witness lies, under which its ledger remembers it."""
+    return _digest(os.fsencode(os.path.realpath(witness)))
+
+
+def witness_row(seq: int, witness: Path) -> LedgerRow:
+    """Returns the row that remembers a witness that holds heads."""
+    return LedgerRow(seq, "witness", canonical({"file": witness_name(witness)}))
 
 
 def check_last(last: PublishedHead | None, path: Path, public: str, link: Link) -> None:

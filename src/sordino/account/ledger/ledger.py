@@ -17,9 +17,10 @@ from typing import Self
 import numpy as np
 
 from sordino.account.ledger.clients import NAMES, Clients, join_row
-from sordino.account.ledger.entry import LedgerEntry, normal, reserve_row, settle_row
+from sordino.account.ledger.cohort import Cohort
+from sordino.account.ledger.entry import LedgerEntry, costs_of, normal, now, reserve_row, settle_row
 from sordino.account.ledger.hash_chain import HashChain, LedgerRow
-from sordino.account.ledger.heads import HeadLog, check_last, require_apart
+from sordino.account.ledger.heads import HeadLog, check_last, require_apart, witness_name, witness_row
 from sordino.account.ledger.holders import Holders, hold_row
 from sordino.account.ledger.identity import LedgerIdentity, begin, refuse_remains
 from sordino.account.ledger.reading import LedgerReader
@@ -103,6 +104,7 @@ class Ledger(LedgerReader):
                 ledger.must_contain(head)
             if write:
                 ledger._publish(*chain.last)
+                ledger._remember(witness)
         except BaseException:
             chain.close()
             raise
@@ -131,6 +133,8 @@ class Ledger(LedgerReader):
         ledger.refresh()
         if ledger._state.reserved and published[0] is None:
             raise LedgerTampered(f"head log {logs[0].path} is gone: restore it, or move it along with its ledger")
+        if witness is not None and published[1] is None and witness_name(witness) in ledger._state.witnesses:
+            raise LedgerTampered(f"witness {witness} held heads of this ledger and holds none now: restore it")
         for log, last in zip(logs, published, strict=True):
             check_last(last, log.path, identity.public, chain.link)
         return ledger
@@ -145,7 +149,7 @@ class Ledger(LedgerReader):
             if joining is not None:
                 raise LedgerError(f"ledger {self.path} does not know all of these clients: open it for writing")
             return []
-        rows = [] if joining is None else [self._chain.append(lambda seq: join_row(seq, joining, digests))]
+        rows = [] if joining is None else [self._chain.append(join_row(self._chain.next, joining, digests))]
         population = self.population + (joining["count"] if joining else 0)
         if holders is None:
             if self._state.holdings.known:
@@ -155,8 +159,18 @@ class Ledger(LedgerReader):
         everyone = np.arange(population) if self._members is None else self._members
         told, made, kind = self._state.holdings.check(holders, everyone, self._key, population)
         if len(told):
-            rows.append(self._chain.append(lambda seq: hold_row(seq, told, made, kind, population)))
+            rows.append(self._chain.append(hold_row(self._chain.next, told, made, kind, population)))
         return rows
+
+    def _remember(self, witness: Path | None) -> None:
+        """Writes down that a witness holds heads, once they are safe there: one that is emptied later is found out."""
+        if witness is not None and witness_name(witness) not in self._state.witnesses:
+            self._logs[1].sync()
+            with self._chain.transaction():
+                self.refresh()
+                row = self._chain.append(witness_row(self._chain.next, witness))
+            self._replay([row])
+            self._publish(*self._chain.last)
 
     @property
     def head(self) -> str:
@@ -177,6 +191,8 @@ class Ledger(LedgerReader):
         repeatable: bool = False,
         fingerprint: str = "",
         head: str | None = None,
+        early_end: float = 0.0,
+        adaptive: bool = False,
     ) -> int:
         """Writes down a release before it happens, and returns its number once that is safe on disk.
 
@@ -192,17 +208,20 @@ class Ledger(LedgerReader):
             fingerprint: names seed, data, recipe and software; releases with different fingerprints are different.
             head: the ledger's head when it was asked who can pay for this; none is empty, so with "" only a release
                 that was reserved before is reserved.
+            early_end: the chance that coins decide when the run ends, which later runs on this ledger have to know.
+            adaptive: whether the run's noise follows its releases, so that later certificates need a filter, too.
 
         Raises:
             LedgerMoved: the head is another one by now, so the answer may be another one, too: ask again.
             LedgerError: it could not be made durable, or it is to be played again and others are asked, or at another
-                price, than when it was released: the same noise must not hide both; nothing may be released.
+                price, than when it was released, or another run's release has noise of the same name: the same noise
+                must not hide both; nothing may be released.
         """
         mark, paid = self._keyed(fingerprint), normal(charges)
         with self._chain.transaction():
             self.refresh()
             entry = LedgerEntry(
-                seq=-1,
+                seq=self._chain.next,
                 run=run,
                 round_=round_,
                 participants=self._cohort(participants),
@@ -210,6 +229,10 @@ class Ledger(LedgerReader):
                 charges=paid,
                 repeatable=repeatable,
                 fingerprint=mark,
+                early_end=early_end,
+                adaptive=adaptive,
+                time=now(),
+                costs=costs_of(paid, self.delta),
             )
             if repeatable and (found := self._state.repeated(entry)) is not None:
                 return found
@@ -217,10 +240,12 @@ class Ledger(LedgerReader):
                 raise _otherwise(run, round_)
             if head is not None and self.newest != head:
                 raise LedgerMoved("another run was charged to this ledger just now: nothing is released; run again")
-            row = self._chain.append(lambda seq: reserve_row(seq, entry, self.delta))
-        self._replay([row])
+            if (other := self._state.lent(entry)) is not None:
+                raise _same_noise(run, other)
+            self._chain.append(reserve_row(entry, self.delta))
+        self._state.reserve(entry)
         self._publish(*self._chain.last)  # not what others wrote since, which may not be durable yet
-        return row.seq
+        return entry.seq
 
     def settle(
         self,
@@ -249,14 +274,12 @@ class Ledger(LedgerReader):
         digest = self._keyed(digest) if realised else ""
         with self._chain.transaction(durable=False):  # `flush` makes it so
             self.refresh()
-            sent = None if senders is None else self._cohort(senders)
             quoted = self._state.reserved.get(reservation)
             if quoted is None:
                 raise LedgerError(f"reservation {reservation} does not exist: reserve before releasing")
-            if sent is not None and not np.all(quoted.participants.contains(sent.ids())):
-                raise LedgerError(f"reservation {reservation} is settled with clients that it did not name")
+            sent = self._sent(quoted, senders)
             refuse_dearer(quoted.charges, realised, reservation)
-            current, rows = self._state.entries[reservation], []
+            current, anew = self._state.entries[reservation], None
             if current.settled:
                 if not quoted.repeatable:
                     raise LedgerError(f"reservation {reservation} was settled before: reserve every release anew")
@@ -264,15 +287,26 @@ class Ledger(LedgerReader):
                     return
                 if current.charges:
                     raise _otherwise(quoted.run, quoted.round_)
-                again = replace(quoted, repeatable=False)
-                rows.append(self._chain.append(lambda seq: reserve_row(seq, again, self.delta)))
-                quoted = replace(again, seq=rows[0].seq)
-            rows.append(self._chain.append(lambda seq: settle_row(seq, quoted, realised, sent, digest, self.delta)))
-        self._replay(rows)
+                quoted = anew = replace(quoted, seq=self._chain.next, repeatable=False, time=now())
+                self._chain.append(reserve_row(anew, self.delta))
+            costs = quoted.costs if realised == quoted.charges else costs_of(realised, self.delta)
+            settled = replace(quoted, participants=sent, charges=realised, costs=costs, settled=True, digest=digest)
+            self._chain.append(settle_row(self._chain.next, settled, everybody=sent is quoted.participants))
+        if anew is not None:
+            self._state.reserve(anew)
+        self._state.settle(settled)
         with self._publishing:
             self._waiting = self._chain.last
-        if durable or len(rows) > 1:  # a repetition that was none is a new charge
+        if durable or anew is not None:  # a repetition that was none is a new charge
             self.flush()
+
+    def _sent(self, quoted: LedgerEntry, senders: IntArray | None) -> Cohort:
+        """Returns who sent, which are all whom the reservation names or some of them."""
+        everybody = quoted.participants
+        sent = everybody if senders is None else self._cohort(senders)
+        if sent is not everybody and not np.all(everybody.contains(sent.ids())):
+            raise LedgerError(f"reservation {quoted.seq} is settled with clients that it did not name")
+        return everybody if len(sent) == len(everybody) else sent
 
     def flush(self) -> None:
         """Makes durable what was settled, and publishes its head; another thread may meanwhile ask, but not write."""
@@ -319,6 +353,8 @@ class Ledger(LedgerReader):
         """Returns a digest that tells marks apart, and nothing else: they may name private data."""
         if self._key is None:
             raise LedgerError(f"ledger {self.path} was opened for reading: open it for writing")
+        if not mark:
+            return ""
         return self._key.digest(b"sordino.mark", mark.encode()).hex()
 
 
@@ -328,4 +364,13 @@ def _otherwise(run: str, round_: int) -> LedgerError:
         f"round {round_} of run {run} was released before and comes out otherwise under the same noise, which would "
         "show the difference: nothing is released; go on with the recipe, model, machine and software that it began "
         "with, or begin a new run on this ledger"
+    )
+
+
+def _same_noise(run: str, other: str) -> LedgerError:
+    """Returns the refusal of a run whose noise another one uses: both began before either had released anything."""
+    return LedgerError(
+        f"run {run} began beside run {other} with the same recipe on this ledger, so both would draw the same noise, "
+        "and the difference of what they release would have none in it: nothing is released; begin this one anew, "
+        "in another folder"
     )

@@ -18,7 +18,7 @@ from sordino.events import Charge
 class _Quote(NamedTuple):
     told: list[dict[str, Any]]
     charges: tuple[Charge, ...]
-    costs: list[float | None]
+    costs: tuple[float | None, ...]
 
 
 def recheck(path: Path, rows: Sequence[LedgerRow], delta: float) -> None:
@@ -46,7 +46,7 @@ def recheck(path: Path, rows: Sequence[LedgerRow], delta: float) -> None:
                 refuse_dearer(quoted[body["reservation"]].charges, priced.charges, body["reservation"])
 
 
-def _compare(path: Path, seq: int, body: Mapping[str, Any], found: list[float | None], delta: float) -> None:
+def _compare(path: Path, seq: int, body: Mapping[str, Any], found: Sequence[float | None], delta: float) -> None:
     if body.get("delta", delta) != delta:
         raise LedgerTampered(f"ledger {path}: row {seq} is priced at δ = {body['delta']}, the ledger at {delta}")
     if len(found) != len(body["costs"]) or not all(_agree(*pair) for pair in zip(found, body["costs"], strict=True)):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -107,25 +106,33 @@ def sync_name(path: Path) -> None:
             sync(place)
 
 
-@contextmanager
-def sentences(path: Path) -> Iterator[None]:
-    """Turns SQLite's errors into one sentence with a remedy."""
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        raise LedgerTampered(f"ledger {path} is damaged (text that is none): restore it from a copy") from error
-    except sqlite3.Error as error:
-        said = str(error)
-        if "full" in said:
-            raise LedgerError(
-                f"ledger {path} cannot grow, the disk is full: nothing was released, free some space"
+class sentences:
+    """Turns SQLite's errors into one sentence with a remedy: `with sentences(path): …`."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, UnicodeDecodeError):
+            raise LedgerTampered(
+                f"ledger {self.path} is damaged (text that is none): restore it from a copy"
             ) from error
-        if "readonly" in said or "unable to open" in said:
-            raise LedgerError(
-                f"ledger {path} cannot be written: nothing was released, check the permissions"
-            ) from error
-        if "locked" in said:
-            raise LedgerError(f"ledger {path} is held by another process: wait for it to end and try again") from error
-        if "malformed" in said or "not a database" in said:
-            raise LedgerTampered(f"ledger {path} is damaged ({said}): restore it from a copy") from error
-        raise LedgerError(f"ledger {path} failed ({said}): nothing was released, check the disk") from error
+        if isinstance(error, sqlite3.Error):
+            raise _sentence(self.path, str(error)) from error
+
+
+def _sentence(path: Path, said: str) -> LedgerError:
+    if "full" in said:
+        return LedgerError(f"ledger {path} cannot grow, the disk is full: nothing was released, free some space")
+    if "readonly" in said or "unable to open" in said:
+        return LedgerError(f"ledger {path} cannot be written: nothing was released, check the permissions")
+    if "locked" in said:
+        return LedgerError(f"ledger {path} is held by another process: wait for it to end and try again")
+    if "malformed" in said or "not a database" in said:
+        return LedgerTampered(f"ledger {path} is damaged ({said}): restore it from a copy")
+    return LedgerError(f"ledger {path} failed ({said}): nothing was released, check the disk")

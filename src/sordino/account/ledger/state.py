@@ -27,13 +27,15 @@ class LedgerState:
     def __init__(self) -> None:
         self.register = ClientRegister()
         self.holdings = Holdings()
+        self.witnesses: set[str] = set()
+        """Digests of the names of witnesses that have held heads."""
         self.entries: dict[int, LedgerEntry] = {}
         """Releases as they count: settled ones as they really were."""
         self.reserved: dict[int, LedgerEntry] = {}
         """The same releases as they were reserved."""
         self.participations = np.zeros(0, np.int64)
-        self.seen = -1
         self._by_round: dict[tuple[str, int], list[int]] = {}
+        self._by_noise: dict[tuple[str, int], list[int]] = {}
         self._charged: dict[Guarantee, None] = {}
         self._books: dict[Guarantee, Book] = {}
 
@@ -51,28 +53,40 @@ class LedgerState:
         """Takes one more row into account."""
         match row.kind:
             case "reserve":
-                entry = read_reserve(row, self.population)
-                self.reserved[row.seq] = entry
-                self._by_round.setdefault((entry.run, entry.round_), []).append(row.seq)
-                self._enter(entry)
+                self.reserve(read_reserve(row, self.population))
             case "settle":
                 body = json.loads(row.body)
-                quoted = self.reserved[body["reservation"]]
-                if self.entries[quoted.seq].settled:
-                    raise LedgerError(f"reservation {quoted.seq} is settled twice")
-                realised = read_settle(row, body, quoted, self.population)
-                self._withdraw(self.entries[quoted.seq])
-                self._enter(realised)
+                self.settle(read_settle(row, body, self.reserved[body["reservation"]], self.population))
             case "join":
                 self.register.replay(row)
                 self._grow()
             case "hold":
                 self.holdings.replay(row, self.population)
+            case "witness":
+                self.witnesses.add(json.loads(row.body)["file"])
             case "open" if row.seq == 0:
                 pass
             case _:
                 raise LedgerError(f"no ledger writes a row of kind {row.kind!r}")
-        self.seen = row.seq
+
+    def reserve(self, entry: LedgerEntry) -> None:
+        """Takes a release into account that was reserved."""
+        self.reserved[entry.seq] = entry
+        self._by_round.setdefault((entry.run, entry.round_), []).append(entry.seq)
+        if entry.repeatable and entry.fingerprint:
+            self._by_noise.setdefault((entry.fingerprint, entry.round_), []).append(entry.seq)
+        self._enter(entry)
+
+    def settle(self, realised: LedgerEntry) -> None:
+        """Puts a release as it really was in its reservation's place."""
+        quoted = self.entries[realised.seq]
+        if quoted.settled:
+            raise LedgerError(f"reservation {realised.seq} is settled twice")
+        if realised.participants is quoted.participants and realised.charges == quoted.charges:
+            self.entries[realised.seq] = realised  # the same clients pay the same
+            return
+        self._withdraw(quoted)
+        self._enter(realised)
 
     def repeated(self, entry: LedgerEntry) -> int | None:
         """Returns the reservation of the very same repeatable release, if there is one."""
@@ -86,6 +100,12 @@ class LedgerState:
         seqs = self._by_round.get((entry.run, entry.round_), []) if entry.repeatable else []
         made = [self.entries[seq] for seq in seqs if self.reserved[seq].fingerprint == entry.fingerprint]
         return any(one.repeatable and one.settled and one.charges for one in made)
+
+    def lent(self, entry: LedgerEntry) -> str | None:
+        """Returns another run that made, or may be about to make, a release with the same name of its noise, if any."""
+        seqs = self._by_noise.get((entry.fingerprint, entry.round_), []) if entry.repeatable else []
+        made = [self.entries[seq] for seq in seqs if self.reserved[seq].run != entry.run]
+        return next((one.run for one in made if one.charges or not one.settled), None)
 
     @contextmanager
     def set_aside(self, run: str, round_: int, fingerprint: str) -> Iterator[bool]:

@@ -98,7 +98,7 @@ def secure_sum(
 
     **Formal guarantees**: exactly Σ survivors' vectors − Σ responders' revealed parts, modulo 2^b. In `full`, what the
     server receives is what `SumServer` receives in a deployment. The other two prove nothing about a server; they are
-    for simulations in which nobody looks.
+    for simulations, which have no server to hide anything from.
     **Edge cases**: on a sparse graph `full` may abort where a neighbourhood loses too many (see `graph.choose`), which
     the other two do not look for.
     """

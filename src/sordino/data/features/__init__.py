@@ -2,6 +2,7 @@
 
 from sordino.data.features.cache import cache_folder
 from sordino.data.features.norms import GroupNorm, Root, UnitRows
+from sordino.data.features.patches import WhitenedPatches
 from sordino.data.features.random_features import RandomFourier, RandomPatches
 from sordino.data.features.scattering import Scattering
 from sordino.data.features.settings import FeatureSettings
@@ -14,5 +15,6 @@ __all__ = [
     "Root",
     "Scattering",
     "UnitRows",
+    "WhitenedPatches",
     "cache_folder",
 ]

@@ -12,12 +12,13 @@ from torch import Tensor
 
 from sordino.data.features.cache import kept
 from sordino.data.features.norms import GroupNorm, Root, UnitRows
+from sordino.data.features.patches import WhitenedPatches
 from sordino.data.features.random_features import RandomFourier, RandomPatches
 from sordino.data.features.scattering import Scattering
 from sordino.data.features.views import Mirrored, Opponent
 from sordino.errors import DataError
 
-FeatureKind = Literal["none", "scattering", "random"]
+FeatureKind = Literal["none", "scattering", "patches", "random"]
 Norm = Literal["auto", "none", "unit", "group", "root"]
 Colours = Literal["plain", "opponent"]
 FeaturePart = Callable[[Tensor], Tensor]
@@ -31,9 +32,10 @@ class FeatureSettings:
     """Features of records: what is computed, and how the result is scaled.
 
     Attributes:
-        kind: `none`, `scattering` (images), or `random` (patches of images, Fourier features of flat records).
+        kind: `none`, `scattering` (images), `patches` (whitened random patterns in images), or `random` (patterns
+            in images, Fourier features of flat records).
         norm: `none`; `unit` divides each row by its norm; `group` normalises groups of channels and then rows; `root`
-            takes roots before that; `auto` is `root` for scattering and `unit` for random features.
+            takes roots before that; `auto` is `root` for scattering and `unit` for the others.
         groups: groups of channels for `group` and `root`; by default 27, or each channel where 27 does not divide them.
         scales: scales of the scattering transform.
         angles: angles of the scattering transform.
@@ -71,6 +73,8 @@ class FeatureSettings:
         first: FeaturePart
         if self.kind == "scattering":
             first = Scattering(self.scales, self.angles)
+        elif self.kind == "patches":
+            first = WhitenedPatches(self.count, seed=self.seed)
         elif dimensions == _IMAGES:
             first = RandomPatches(self.count, seed=self.seed)
         else:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sordino.charts import Chart
 from sordino.mechanisms import MECHANISMS
 from sordino.report.plots import learning, noise, people, privacy, time
-from sordino.report.reading import RunView
+from sordino.report.view import RunView
 
 
 def _own(view: RunView) -> list[Chart]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sordino.charts import Axis, Chart, ChartKind, Rule, Series
-from sordino.report.reading import RunView
+from sordino.report.view import RunView
 
 
 def charts(view: RunView) -> list[Chart]:

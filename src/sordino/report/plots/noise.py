@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sordino.charts import Axis, Chart, Series
-from sordino.report.reading import RunView
+from sordino.report.view import RunView
 
 _NAMES = {
     "clip_norm": "clip norm",

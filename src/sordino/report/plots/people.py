@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sordino.charts import Axis, Chart, Heat, Series
-from sordino.report.reading import Labels, RunView
+from sordino.report.view import Labels, RunView
 
 
 def cohorts(view: RunView) -> list[Chart]:

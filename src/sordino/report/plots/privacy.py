@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sordino.charts import Axis, Chart, Rule, Series
-from sordino.report.reading import RunView
+from sordino.report.view import RunView
 from sordino.report.words import adjacency, number, small
 
 _COLORS = {"server": 1, "outsider": 0}

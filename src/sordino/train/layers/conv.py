@@ -91,8 +91,9 @@ class Conv2d:
     def _windows(self, images: Tensor) -> Tensor:
         """Returns a view of what the kernel sees: `[images, down, across, height, width, channels]`."""
         (height, width), (down, across) = self.weight.shape[2:], self.stride
-        padded = functional.pad(images, (self.padding[1], self.padding[1], self.padding[0], self.padding[0]))
-        return padded.unfold(2, height, down).unfold(3, width, across).permute(0, 2, 3, 4, 5, 1)
+        if any(self.padding):
+            images = functional.pad(images, (self.padding[1], self.padding[1], self.padding[0], self.padding[0]))
+        return images.unfold(2, height, down).unfold(3, width, across).permute(0, 2, 3, 4, 5, 1)
 
 
 def _channels_last(weight: Tensor) -> Tensor:

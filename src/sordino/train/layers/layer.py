@@ -22,8 +22,8 @@ SINGLE_ERROR = 2.0**-23
 DOUBLE_ERROR = 2.0**-52
 """The same in double precision."""
 
-_BLOCK = 128
-"""Rows that are turned into doubles at once."""
+DOUBLES = 2**17
+"""Numbers that are turned into doubles at once, so that they stay in a core's own cache."""
 
 TINY = 2.0**-126
 """What a square below the smallest normal number may lose."""
@@ -81,12 +81,13 @@ class Single(Weighted, Protocol):
 
 def product(left: Tensor, right: Tensor, out: Tensor) -> None:
     """Writes products of matrices, added up in the precision that `out` has."""
+    count = max(1, DOUBLES // (left.shape[1] + right.shape[2]))
     if out.dtype == left.dtype:
         torch.bmm(left, right, out=out)
-    elif right.shape[1] <= _BLOCK:
+    elif right.shape[1] <= count:
         torch.bmm(left.double(), right.double(), out=out)
-    else:  # doubles of a few rows at a time stay in a core's own cache
+    else:
         out.zero_()
         for one, other, total in zip(left, right, out, strict=True):
-            for some, others in zip(one.split(_BLOCK, 1), other.split(_BLOCK), strict=True):
+            for some, others in zip(one.split(count, 1), other.split(count), strict=True):
                 total.addmm_(some.double(), others.double())

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sordino.train.layers.layer import DOUBLE_ERROR, SINGLE_ERROR, TINY, Component, product
+from sordino.train.layers.layer import DOUBLE_ERROR, DOUBLES, SINGLE_ERROR, TINY, Component, product
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,11 @@ class Linear:
         if count == 1:
             return singles[:, 0], singles[:, 0].sqrt()
         # in double precision: where examples cancel, rounding is relative to what cancelled
-        x, error, lengths = x.double(), error.double(), singles.sqrt().sum(1)
+        lengths = singles.sqrt().sum(1)
         if count < inputs * outputs / (inputs + outputs):
-            likeness, agreement = torch.bmm(x, x.mT).add_(constant), torch.bmm(error, error.mT)
-            squares = likeness.mul_(agreement).sum((1, 2))
+            squares = _gram(x).add_(constant).mul_(_gram(error)).sum((1, 2))
         else:
-            squares = self._materialised(x, error)
+            squares = self._materialised(x.double(), error.double())
         rounding = (inputs * outputs + count**2) * DOUBLE_ERROR
         return squares.add_(lengths.double().square_(), alpha=rounding).to(lengths.dtype), lengths
 
@@ -67,3 +66,9 @@ class Linear:
         """The squared norms with every gradient in memory, which is cheaper for many examples."""
         squares = torch.bmm(error.mT, x).square().sum((1, 2))
         return squares if self.bias is None else squares + error.sum(1).square().sum(1)
+
+
+def _gram(rows: Tensor) -> Tensor:
+    """Returns each client's inner products `[n, b, entries] → [n, b, b]` in double precision."""
+    few = max(1, DOUBLES // (rows.shape[1] * rows.shape[2]))
+    return torch.cat([torch.bmm(some, some.mT) for some in (part.double() for part in rows.split(few))])

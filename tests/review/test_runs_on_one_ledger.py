@@ -1,0 +1,143 @@
+"""What one run on a ledger does to the promises of the next: coins that an end showed, noise that followed releases."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from review.test_what_cohorts_give_away import federation
+from sordino import run
+from sordino.account.ledger.ledger import Ledger
+from sordino.errors import LedgerError
+from sordino.runs import run as runs
+
+COINS = {"select": {"kind": "poisson", "rate": 0.5}, "idle_settings": "warn", "progress": False}
+
+
+def outsider(outcome):
+    """The outsider's promise, privately and as it is published."""
+    (mine,) = [one for one in outcome.certificate.entries if one.observer == "outsider"]
+    (told,) = [one for one in outcome.document.promises if one.observer == "outsider"]
+    return mine, told
+
+
+def ended_by_coins(folder: Path, data):
+    """A run that ends because too few clients are left by their own coins, on a ledger that others may use."""
+    return run(
+        federation=data,
+        out=folder / "first",
+        mechanism={"name": "dropout_robust", "noise_multiplier": 2.0},
+        budget={"epsilon": 3.8, "minimum_clients": 8},
+        run={"rounds": 14},
+        ledger={"path": str(folder / "ledger.db")},
+        **COINS,
+    )
+
+
+def light(folder: Path, data, name="second", **budget):
+    """A run after it that costs next to nothing and cannot end early."""
+    return run(
+        federation=data,
+        out=folder / name,
+        mechanism={"name": "dropout_robust", "noise_multiplier": 60.0},
+        budget={"epsilon": 30.0} | budget,
+        run={"rounds": 1},
+        ledger={"path": str(folder / "ledger.db")},
+        **COINS,
+    )
+
+
+def test_an_end_that_showed_who_took_part_is_not_forgotten_by_the_next_run(tmp_path):
+    """The second certificate credited the first run's coins, which its end had shown: 2.85 where 3.75 holds."""
+    data = federation(20)
+    first = ended_by_coins(tmp_path, data)
+    assert first.stopped == "budget" and first.rounds < 14
+    (mine, _), (then, _) = outsider(first), outsider(light(tmp_path, data))
+    assert mine.adjacency == then.adjacency == "zero_out" and then.epsilon >= mine.epsilon
+    third, told = outsider(light(tmp_path, data, "third"))
+    assert third.adjacency == told.adjacency == "zero_out" and "no coin counts" in third.note
+
+
+def test_coins_count_where_no_run_on_the_ledger_could_end_by_them(tmp_path):
+    data = federation(20)
+    for name in ("first", "second"):
+        mine, told = outsider(light(tmp_path, data, name))
+        assert mine.adjacency == told.adjacency == "add_remove"
+
+
+def test_part_of_delta_that_a_run_took_out_stays_taken_out(tmp_path):
+    """A run that might have ended by coins, and did not, needs its part of δ in every later certificate, too."""
+    data = federation(20)
+    first = run(
+        federation=data,
+        out=tmp_path / "first",
+        mechanism={"name": "dropout_robust", "noise_multiplier": 4.0},
+        budget={"epsilon": 3.2},
+        run={"rounds": 14},
+        ledger={"path": str(tmp_path / "ledger.db")},
+        **COINS,
+    )
+    taken = first.certificate.early_end
+    assert 0 < taken < 1e-5 and first.rounds == 14
+    second = light(tmp_path, data)
+    assert second.certificate.early_end == pytest.approx(taken) and "of δ covers" in outsider(second)[1].numbers.note
+
+
+def test_noise_that_followed_releases_is_held_by_a_filter_in_later_runs_too(tmp_path):
+    """Its prices were added up in hindsight: 7.36 beside the 8 that the filter had promised for less."""
+    shared = {"ledger": {"path": str(tmp_path / "ledger.db")}, "partition": {"clients": 12}, "progress": False}
+    adaptive = {"name": "a_dpfl", "threshold": 1.0, "adjust_every": 1}
+    first = run(out=tmp_path / "1", mechanism=adaptive, budget={"epsilon": 8}, run={"rounds": 6}, **shared)
+    assert {one.accountant.split()[0] for one in first.certificate.entries} <= {"rdp-filter", "gaussian-filter"}
+    plain = {"name": "local_dp_sgd", "noise_multiplier": 60.0}
+    second = run(out=tmp_path / "2", mechanism=plain, budget={"epsilon": 9}, run={"rounds": 1}, **shared)
+    for entry in second.certificate.entries:
+        assert "filter" in entry.accountant and entry.epsilon == pytest.approx(9) and second.rounds == 1
+    free = run(out=tmp_path / "3", mechanism=plain, budget={"epsilon": "none"}, run={"rounds": 1}, **shared)
+    for entry in free.certificate.entries:
+        assert entry.epsilon is None and "no budget holds" in entry.reason
+    assert all("no budget holds" in one.numbers.reason for one in free.document.promises)
+
+
+def begun_and_cut_off(monkeypatch, **asked):
+    """Begins a run that is killed before its first round."""
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "_rounds", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run(**asked)
+
+
+def test_two_runs_that_began_on_an_empty_ledger_do_not_share_their_noise(tmp_path, monkeypatch):
+    """Streams are named by the ledger's past, which both found empty: a client's two messages had one noise."""
+    asked = {
+        "federation": federation(20),
+        "mechanism": {"name": "fed_ldp", "noise_multiplier": 3.0},
+        "budget": {"epsilon": 6.0},
+        "run": {"rounds": 4},
+        "ledger": {"path": str(tmp_path / "ledger.db")},
+        **COINS,
+    }
+    begun_and_cut_off(monkeypatch, out=tmp_path / "a", **asked)
+    other = run(out=tmp_path / "b", **asked)
+    stream = [json.loads((tmp_path / name / "private" / "run.json").read_text())["stream"] for name in "ab"]
+    assert stream[0] == stream[1] and other.rounds == 4
+    with pytest.raises(LedgerError, match=r"same noise.*begin this one anew"):
+        run(out=tmp_path / "a", federation=asked["federation"], resume=True)
+    with Ledger.open(tmp_path / "ledger.db", write=False) as ledger:
+        assert len({entry.run for entry in ledger.entries}) == 1
+    assert run(out=tmp_path / "c", **asked).rounds > 0
+
+
+def test_a_reservation_that_was_never_settled_lends_its_noise_to_nobody(tmp_path):
+    """Two processes at once: the first has reserved, and may have released, when the second asks."""
+    with Ledger.open(tmp_path / "ledger.db", "f", 3, create=True) as ledger:
+        ledger.reserve("a", 1, np.arange(3), [], repeatable=True, fingerprint="noise")
+        with pytest.raises(LedgerError, match="same noise"):
+            ledger.reserve("b", 1, np.arange(3), [], repeatable=True, fingerprint="noise")
+        ledger.reserve("b", 1, np.arange(3), [], repeatable=True, fingerprint="other noise")
+        ledger.reserve("c", 1, np.arange(3), [], repeatable=False, fingerprint="noise")
