@@ -101,7 +101,7 @@ class TestRollback:
         old = image(path.parent, tmp_path / "old")
         with Ledger.open(path, witness=witness) as ledger:
             release(ledger, 7)
-        refused(old / "ledger.db", "ends before row 15", witness=witness)
+        refused(old / "ledger.db", "ends before row 16", witness=witness)  # one row says that it is a witness
         forge(path, to_nothing, resign=True)
         with Ledger.open(path, write=False) as ledger:
             ledger.verify()  # a thief of the key who also rewrites the log is past the folder's own means

@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from sordino.account.accountants import exact as gaussian
-from sordino.account.accountants.filter import GaussianFilter
-from sordino.account.accountants.stopping import epsilon_of_filter, price_when_stopping
+from sordino.account.accountants.accountant import price
 from sordino.account.ledger.leaving import chance_of_early_end, chance_over_schedule
 from sordino.errors import AccountingError
 from sordino.events import GaussianDpEvent
@@ -26,21 +25,9 @@ def test_stopping_at_a_target_breaks_the_price_of_the_path_and_not_that_of_the_p
     ended = loss[np.arange(paths), end]
     attained = np.maximum(0, 1 - np.exp(path[end] - ended)).mean()
     assert attained > 3 * delta  # certified with δ = 0.01 by the path, which is false
-    plan = price_when_stopping({GaussianDpEvent(noise): rounds}, {GaussianDpEvent(noise): 7})
+    plan = price({GaussianDpEvent(noise): rounds}, "pld", "add_remove")
     true = np.maximum(0, 1 - np.exp(plan.epsilon(delta) - ended)).mean()
     assert true <= delta * 1.05
-
-
-def test_a_plan_that_was_exceeded_bounds_nothing():
-    with pytest.raises(AccountingError, match="filter"):
-        price_when_stopping({GaussianDpEvent(2.0): 3}, {GaussianDpEvent(2.0): 4})
-
-
-def test_a_filter_promises_itself_whatever_was_taken():
-    chosen = GaussianFilter(1.0, 1e-5)
-    assert epsilon_of_filter(chosen, {GaussianDpEvent(100.0): 1}, 1e-5, "zero_out") == pytest.approx(1.0, rel=1e-9)
-    with pytest.raises(AccountingError, match="nothing is certified"):
-        epsilon_of_filter(chosen, {GaussianDpEvent(0.5): 1}, 1e-5, "zero_out")
 
 
 def simulate(left, minimum, rates, costs, trials, rng):

@@ -204,6 +204,8 @@ def test_local_noise_has_the_stddev_that_is_stated_and_is_fresh_for_each_reply(r
         ({"sordino.trust": "central"}, "takes part under central trust"),
         ({"sordino.clip": 1}, "sordino.clip is unknown"),
         ({"sordino.epsilon": 1.0}, "go together"),
+        ({"sordino.largest-clip-norm": "nan"}, "largest-clip-norm is nan: give a number"),
+        ({"sordino.least-noise-multiplier": -1.0}, "least-noise-multiplier is -1: give a number"),
     ],
 )
 def test_a_node_has_limits_of_its_own(limits: dict[str, Any], sentence: str, run_config: dict[str, Any]) -> None:

@@ -19,6 +19,8 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write docs/mutants.md, if all were played and killed")
     chosen = parser.parse_args()
     played = [m for m in MUTANTS if not chosen.names or any(n in f"{m.file} {m.story} {m.test}" for n in chosen.names)]
+    if not played:
+        parser.error(f"no mutant has {' or '.join(chosen.names)} in its file, story or test")
     with tempfile.TemporaryDirectory() as folder:
         workshop = Workshop(Path(folder))
         tests = list(dict.fromkeys(mutant.test for mutant in played))

@@ -71,10 +71,12 @@ def test_another_run_meanwhile_neither_changes_what_is_played_again_nor_is_its_c
     resumed = sordino.run(recipe(**shared), out=folder.path, resume=True)
     assert (resumed.stopped, resumed.rounds) == ("budget", 4)  # six rounds are paid for: four of this run's, two others
     with Ledger.open(tmp_path / "books.db", write=False) as ledger:
-        assert [(entry.run == folder.facts()["run"], entry.round_) for entry in ledger.entries] == [
-            *((True, round_) for round_ in (1, 2, 3, 4)),
-            (False, 1),
-            (False, 2),
+        told = [(entry.run == folder.facts()["run"], entry.round_, bool(entry.charges)) for entry in ledger.entries]
+        assert told == [
+            *((True, round_, True) for round_ in (1, 2, 3, 4)),
+            (False, 1, True),
+            (False, 2, True),
+            (True, 5, False),  # that it ended there, for the certificates of later runs
         ]
 
 

@@ -55,6 +55,8 @@ def run(
         raise RecipeError("--resume needs --out: name the folder of the run to go on with")
     if resume and recipe is None and not settings and out is not None and RunFolder(out).begun:
         recipe = RunFolder(out).recipe_file
+    if resume and out is not None and not RunFolder(out).begun:  # before anything is said about its data
+        raise RecipeError(f"{out} holds no run that began: leave out --resume to begin one there")
     chosen = Recipe.load(recipe, settings)
     folder = out or fresh_folder(chosen)
     again = going_on(f"`sordino run --out {folder} --resume`", once=RunFolder(folder).private / "run.json")

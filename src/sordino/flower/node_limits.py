@@ -49,7 +49,7 @@ class NodeLimits:
         """Returns the limits that a node configuration holds now.
 
         Raises:
-            RecipeError: one is misspelt or incomplete.
+            RecipeError: one is misspelt, incomplete, negative or not a number.
         """
         told = {key.removeprefix(PREFIX): value for key, value in node_config.items() if key.startswith(PREFIX)}
         if unknown := sorted(set(told) - set(_KNOWN)):
@@ -59,7 +59,7 @@ class NodeLimits:
                 "node-config sordino.epsilon, sordino.delta and sordino.ledger go together: set all three"
             )
         try:
-            return cls(
+            limits = cls(
                 None if "trust" not in told else str(told["trust"]),
                 float(told.get("largest-clip-norm", math.inf)),
                 float(told.get("least-noise-multiplier", 0.0)),
@@ -69,6 +69,10 @@ class NodeLimits:
             )
         except (TypeError, ValueError) as error:
             raise RecipeError(f"node-config {PREFIX}*: {error}; give numbers") from None
+        for name in ("largest_clip_norm", "least_noise_multiplier", "epsilon", "delta"):
+            if (value := getattr(limits, name)) is not None and not value >= 0:
+                raise RecipeError(f"node-config {PREFIX}{name.replace('_', '-')} is {value:g}: give a number from 0 on")
+        return limits
 
     def admit(self, terms: FlowerTerms) -> None:
         """Refuses terms that this node does not accept.

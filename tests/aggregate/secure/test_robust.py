@@ -4,19 +4,36 @@ import numpy as np
 import pytest
 
 from sordino.aggregate.integers import Grid, from_residues, to_residues
+from sordino.aggregate.secure.errors import TooFewClients
 from sordino.aggregate.secure.graph import choose
-from sordino.aggregate.secure.robust import ONE_CLIENT_CAN_SPOIL, SHARDS_ARE_RELEASES, combine_shards, deal_shards
-from sordino.aggregate.secure.session import secure_shards, secure_sum
+from sordino.aggregate.secure.robust import ONE_CLIENT_CAN_SPOIL, SHARDS_ARE_RELEASES, combine_shards
+from sordino.aggregate.secure.session import secure_sum
 from sordino.errors import RecipeError
 from sordino.perturb.skellam import SkellamShares, random_bits
 from sordino.random.streams import Streams
 
 CLIENTS, WIDTH, BITS = np.arange(100, 140), 300, 40
 GRID = Grid.fine(WIDTH, 1.0)
+SHARDS = [np.sort(part) for part in np.array_split(np.random.default_rng(1).permutation(CLIENTS), 5)]
 
 
 def topology(size):
     return choose(size, dropout=0.2, corrupt=0.0)
+
+
+def in_shards(vectors, shards, dropouts=(), **options):
+    """Sums each shard of the cohort by itself."""
+    return [
+        secure_sum(
+            vectors[np.searchsorted(CLIENTS, shard)],
+            clients=shard,
+            modulus_bits=BITS,
+            topology=topology(len(shard)),
+            dropouts={"mask": set(dropouts) & set(shard.tolist())},
+            **options,
+        )
+        for shard in shards
+    ]
 
 
 def residues(liar=None):
@@ -31,13 +48,11 @@ def residues(liar=None):
 @pytest.mark.parametrize("rule", ["median", "trimmed_mean"])
 def test_one_client_spoils_one_shard_and_nothing_else(fidelity, rule):
     honest, rounded = residues()
-    shards = deal_shards(CLIENTS, 5, np.random.default_rng(1))
-    call = {"clients": CLIENTS, "shards": shards, "modulus_bits": BITS, "topology": topology, "fidelity": fidelity}
     results = []
     for vectors in (honest, residues(liar=7)[0]):
-        outcomes = secure_shards(vectors, **call)
+        outcomes = in_shards(vectors, SHARDS, fidelity=fidelity)
         sums = np.stack([from_residues(outcome.total, BITS) for outcome in outcomes])
-        results.append(combine_shards(sums, np.array([len(shard) for shard in shards]), rule))
+        results.append(combine_shards(sums, np.array([len(shard) for shard in SHARDS]), rule))
     truth, spread = rounded.mean(0), GRID.scale * 0.02 / np.sqrt(8)
     assert np.abs(results[0] - truth).max() < 5 * spread
     assert np.abs(results[1] - truth).max() < 8 * spread
@@ -48,15 +63,15 @@ def test_one_client_spoils_one_shard_and_nothing_else(fidelity, rule):
 
 
 def test_every_shard_carries_the_whole_noise_target():
-    variance, shards = 400.0, deal_shards(CLIENTS, 5, np.random.default_rng(1))
-    least = topology(8).smallest_cohort
+    variance, least = 400.0, topology(8).smallest_cohort
     noise, streams = SkellamShares(variance, least), Streams(3)
     drawn = {c: noise.draw(20_000, random_bits(streams, "noise", 1, c)) for c in CLIENTS.tolist()}
-    outcomes = secure_shards(
+    outcomes = in_shards(
         to_residues(np.stack([drawn[c].values for c in CLIENTS.tolist()]), BITS),
-        clients=CLIENTS, shards=shards, modulus_bits=BITS, topology=topology, dropouts={"mask": {int(shards[0][0])}},
+        SHARDS,
+        dropouts=[int(SHARDS[0][0])],
         reveal=lambda c, survivors: noise.removable(drawn[c], survivors, random_bits(streams, "split", 1, c)),
-    )  # fmt: skip
+    )
     for outcome in outcomes:
         left = from_residues(outcome.total, BITS).var() / variance
         assert abs(left - 1) < 5 * np.sqrt(2 / 20_000)
@@ -64,24 +79,8 @@ def test_every_shard_carries_the_whole_noise_target():
 
 
 def test_a_shard_that_loses_too_many_releases_nothing():
-    shards = deal_shards(CLIENTS, 5, np.random.default_rng(1))
-    lost = {"mask": set(shards[2][:4].tolist())}
-    outcomes = secure_shards(
-        residues()[0], clients=CLIENTS, shards=shards, modulus_bits=BITS, topology=topology, dropouts=lost
-    )
-    assert [outcome is None for outcome in outcomes] == [False, False, True, False, False]
-
-
-def test_shards_are_even_disjoint_and_random():
-    shards = deal_shards(CLIENTS, 6, np.random.default_rng(2))
-    assert sorted(np.concatenate(shards).tolist()) == CLIENTS.tolist() and {len(s) for s in shards} == {6, 7}
-    assert any((a != b).any() for a, b in zip(shards, deal_shards(CLIENTS, 6, np.random.default_rng(3)), strict=True))
-
-
-@pytest.mark.parametrize("shards", [0, 2, 41])
-def test_impossible_shards_are_refused(shards):
-    with pytest.raises(RecipeError, match="shards"):
-        deal_shards(CLIENTS, shards, np.random.default_rng(0))
+    with pytest.raises(TooFewClients):
+        in_shards(residues()[0], SHARDS[2:3], dropouts=SHARDS[2][:4].tolist())
 
 
 def test_what_does_not_suit_the_rule_is_refused():

@@ -29,22 +29,6 @@ SHARDS_ARE_RELEASES = (
 """The certificate's remark where a cohort is summed in shards."""
 
 
-def deal_shards(clients: IntArray, shards: int, generator: np.random.Generator) -> list[IntArray]:
-    """Deals a cohort out to shards at random, as evenly as can be; each is in increasing order.
-
-    **Formal guarantees**: every client is in exactly one shard, so one round costs it one release: of a shard's noisy
-    sum, whose sensitivity is that of one vector (as for the whole cohort) and whose noise is the full target. The
-    shards' sums concern disjoint clients: they compose in parallel, and the server's ε is that of one of them. The
-    price is accuracy: the mean over s shards carries s times the noise variance of one sum over the cohort.
-    **Edge cases**: a shard is a cohort of its own to the protocol: its threshold, smallest cohort and dropouts are
-    chosen for its own size; fewer than 3 shards have no honest majority to speak of and are refused.
-    """
-    if not 3 <= shards <= len(clients):
-        raise RecipeError(f"shards is {shards}: it must lie between 3 and the cohort's {len(clients)} clients")
-    dealt = np.array_split(generator.permutation(clients), shards)
-    return [np.sort(part) for part in dealt]
-
-
 def combine_shards(sums: FloatArray, sizes: IntArray, rule: RobustRule = "median", trim: int = 1) -> FloatArray:
     """Returns a robust mean vector from the shards' noisy sums `[shards, d]`, coordinate by coordinate.
 
