@@ -145,7 +145,8 @@ def _waiting(
 
 def _missing(record: ExperimentRecord | None, experiment: Experiment) -> str:
     """Returns what the record has not: seeds, rounds or cases."""
-    few = "" if record is None or record.seeds >= experiment.seeds else f"seeds: {record.seeds} of {experiment.seeds}"
+    enough = record is None or record.seeds >= experiment.seeds or bool(experiment.whole)
+    few = "" if enough or record is None else f"seeds: {record.seeds} of {experiment.seeds}"
     short = record is None or record.scale == "quick" or record.short
     cases = (
         experiment.shorter.replace("one seed, ", "").replace(", one seed", "").replace("one seed", "") if short else ""

@@ -11,7 +11,7 @@ from papers.charts import beside
 from papers.cited import YUAN
 from papers.experiment import PIXELS, Experiment, ExperimentResult
 from papers.experiment_runner import UNBOUND, ExperimentRunner, SeedRuns
-from papers.printed_line import PrintedLine, number, statement
+from papers.printed_line import SPREADS, PrintedLine, number, statement
 from papers.yuan import FEWER, FREE, MLP, RATE, SCENE, experiment, geometric, grids, over, silent
 from papers.yuan_verdicts import at_best, best_m, later_optima, least_loss, least_of, less_loss, near_silence, order
 from sordino.audit.membership import infer
@@ -50,7 +50,8 @@ REMEMBERS = [
 """Declared before it was run: 20 users of 40 images, 256 hidden units with ReLU, 40 full-batch steps of 0.5 a round."""
 DECLARED = (
     "Declared to overfit, in place of the paper's linear network: 20 users of 40 images, 256 hidden units with ReLU, "
-    "and 40 full-batch steps of 0.5 between aggregations.",
+    "and 40 full-batch steps of 0.5 between aggregations. Members can be told where the share of right answers is "
+    "above a half by more than two standard deviations of the trials.",
 )
 NO_FALL = "noise of the printed σ leaves as much to infer as is told for no DP, or more than 0.6"
 NOT_YET = "even this network does not give its records away"
@@ -181,17 +182,22 @@ def table3_overfitting(runner: ExperimentRunner) -> ExperimentResult:
     """Table III's question where something can be inferred: a declared network that remembers its records."""
     free = _attacked(runner, [*REMEMBERS, "mechanism.name=fedavg", UNBOUND, "run.rounds=30"])
     found = {e: _attacked(runner, geometric(1.05, 30, e, REMEMBERS)) for e in (5.0, 10.0, 20.0)}
-    alone = free["success_rate"]
-    lines = [statement("no DP", "members can be told (0.993)", f"{alone:.3f}", alone > 0.6, NOT_YET)]
+    alone, around = free["success_rate"], free["success_stddev"] or 0.0
+    told = alone - 0.5 > SPREADS * around
+    lines = [statement("no DP", "members can be told (0.993)", _around(free), told, NOT_YET)]
     for epsilon, one in found.items():
-        rate = one["success_rate"]
-        lines.append(
-            statement(f"ε = {epsilon:g}, ϑ = 1.05", "falls below 0.6", f"{rate:.3f}", rate < min(0.6, alone), NO_FALL)
-        )
+        falls = one["success_rate"] < min(0.6, alone)
+        lines.append(statement(f"ε = {epsilon:g}, ϑ = 1.05", "falls below 0.6", _around(one), falls, NO_FALL))
     lines = [replace(line, why="") if line.status == "equal" else line for line in lines]
     areas = ", ".join(f"ε = {epsilon:g}: {one['lira']['area']:.3f}" for epsilon, one in found.items())
     remark = f"LiRA's area under the curve, where 0.5 is guessing: no DP {free['lira']['area']:.3f}, {areas}."
     return ExperimentResult(tuple(lines), (), (remark,))
+
+
+def _around(found: Mapping[str, Any]) -> str:
+    """Returns a share of right answers, and its standard deviation over trials."""
+    spread = found["success_stddev"]
+    return f"{found['success_rate']:.3f}" + (f" ± {spread:.3f}" if spread else "")
 
 
 def _attacked(runner: ExperimentRunner, settings: Sequence[str]) -> Mapping[str, Any]:
