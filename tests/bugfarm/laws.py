@@ -26,7 +26,7 @@ from sordino.aggregate.secure.masks import Mask
 from sordino.errors import BudgetExceeded, SordinoError
 from sordino.random import streams as randomness
 from sordino.random.streams import Streams
-from sordino.runs import run
+from sordino.runs import beginning
 from sordino.runs.folder import RunFolder
 from sordino.server.charging import Charging, Eligible
 
@@ -135,7 +135,7 @@ def _opens_without_asking(patch: Patch) -> None:
     everybody = Eligible(np.ones(24, bool), np.empty(0, np.int64))
     real = Charging.eligible
     patch.setattr(Charging, "eligible", lambda self, at, *rest: everybody if at == 0 else real(self, at, *rest))
-    patch.setattr(run, "refuse_if_spent", lambda context: None)
+    patch.setattr(beginning, "refuse_if_spent", lambda context: None)
 
 
 def _forgets_to_sync(patch: Patch) -> None:

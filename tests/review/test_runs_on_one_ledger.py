@@ -107,7 +107,7 @@ def begun_and_cut_off(monkeypatch, **asked):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "_rounds", killed)
+        patch.setattr(runs, "play_rounds", killed)
         with pytest.raises(KeyboardInterrupt):
             run(**asked)
 
