@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -130,13 +131,14 @@ def test_a_command_that_is_killed_goes_on(tmp_path: Path) -> None:
     script = tmp_path / "plays.py"
     script.write_text(PLAYS)
     command = [sys.executable, str(script), str(tmp_path), *SMALL]
-    with subprocess.Popen(command) as process:
+    here = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}  # `papers` is not installed
+    with subprocess.Popen(command, env=here) as process:
         while process.poll() is None and not lines(tmp_path / "runs"):
             time.sleep(0.05)
         process.kill()
     before = lines(tmp_path / "runs")
     assert 0 < len(before) <= 4
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, env=here)
     after = lines(tmp_path / "runs")
     assert after[: len(before)] == before and len(after) == len(set(after)) == 4
 
