@@ -81,7 +81,7 @@ class Single(Weighted, Protocol):
 
 def product(left: Tensor, right: Tensor, out: Tensor) -> None:
     """Writes products of matrices, added up in the precision that `out` has."""
-    count = max(1, DOUBLES // (left.shape[1] + right.shape[2]))
+    count = max(32, DOUBLES // (left.shape[1] + right.shape[2]))  # fewer rows make fixed costs count
     if out.dtype == left.dtype:
         torch.bmm(left, right, out=out)
     elif right.shape[1] <= count:
