@@ -9,8 +9,9 @@ from functools import lru_cache
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d, conv2d, pad
+from torch.nn.functional import conv2d, pad
 
+from sordino.data.features.pooled import by_blocks, pooled
 from sordino.errors import DataError
 from sordino.random.streams import Streams
 from sordino.types import FloatArray
@@ -62,17 +63,14 @@ class WhitenedPatches:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Returns the features of each image, float32."""
-        shape = self.shape(tuple(x.shape[1:]))
-        blocks = [self._block(rows.to(torch.float32)) for rows in x.split(_ROWS_AT_ONCE)] if len(x) else []
-        return torch.cat(blocks) if blocks else torch.empty((0, *shape))
+        return by_blocks(self._block, x, _ROWS_AT_ONCE, self.shape(tuple(x.shape[1:])))
 
     def _block(self, x: Tensor) -> Tensor:
         before, after = self.size // 2, (self.size - 1) // 2
         patterns = _patterns(self.seed, self.count, x.shape[1], self.size, self.floor, self.chroma)
         seen = conv2d(pad(x, (before, after, before, after), mode="reflect"), patterns)
         seen /= (seen.pow(2).mean(1, keepdim=True) + self.contrast**2).sqrt()
-        strong = torch.cat([(seen - self.threshold).relu_(), (-seen - self.threshold).relu_()], 1)
-        return adaptive_avg_pool2d(strong, self.cells)
+        return pooled(seen, self.threshold, self.cells)
 
 
 def foreseen(size: int, planes: int, chroma: float) -> FloatArray:

@@ -8,8 +8,9 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d, avg_pool2d, conv2d
+from torch.nn.functional import avg_pool2d, conv2d
 
+from sordino.data.features.pooled import by_blocks, pooled
 from sordino.errors import DataError
 from sordino.random.streams import Streams
 
@@ -78,9 +79,7 @@ class RandomPatches:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Returns the features of each image, float32."""
-        shape = self.shape(tuple(x.shape[1:]))
-        blocks = [self._block(rows.to(torch.float32)) for rows in x.split(_ROWS_AT_ONCE)] if len(x) else []
-        return torch.cat(blocks) if blocks else torch.empty((0, *shape))
+        return by_blocks(self._block, x, _ROWS_AT_ONCE, self.shape(tuple(x.shape[1:])))
 
     def _block(self, x: Tensor) -> Tensor:
         length = x.shape[1] * self.size**2
@@ -89,8 +88,7 @@ class RandomPatches:
         mean = avg_pool2d(x.mean(1, keepdim=True), self.size, stride=1)
         variance = avg_pool2d(x.pow(2).mean(1, keepdim=True), self.size, stride=1) - mean**2
         seen = conv2d(x, patterns) / (variance.clamp_min(0) + self.contrast).sqrt() / math.sqrt(length)
-        strong = torch.cat([(seen - self.threshold).relu_(), (-seen - self.threshold).relu_()], 1)
-        return adaptive_avg_pool2d(strong, self.cells)
+        return pooled(seen, self.threshold, self.cells)
 
 
 @lru_cache(maxsize=8)
