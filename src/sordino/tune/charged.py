@@ -24,6 +24,7 @@ from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.account.accountants.selection import draw_trials, stop_for
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
+from sordino.account.ledger.ledger import Ledger
 from sordino.data.federation import Federation
 from sordino.errors import RecipeError, SordinoWarning
 from sordino.events import BestOfMany, Charge, ComposedDpEvent, DpEvent, Guarantee, SelfComposedDpEvent, Unbounded
@@ -38,6 +39,7 @@ from sordino.runs.public import public_recipe
 from sordino.runs.run import run
 from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
+from sordino.runs.stream import stream_name
 from sordino.sections import LedgerSection
 from sordino.tune.grid import SettingsGrid, with_settings
 
@@ -78,15 +80,15 @@ def charged(recipe: Recipe, grid: SettingsGrid, trials: int, out: Path, watcher:
     """
     context = assemble(recipe)
     _require(context, recipe)
-    central, randomness = context.mechanism.trust == "central", _randomness(recipe)
-    stop = stop_for(SHAPE, trials) if central else None
-    count = trials if stop is None else draw_trials(SHAPE, stop, randomness.generator("trials"))
+    stop = stop_for(SHAPE, trials) if context.mechanism.trust == "central" else None
     context = _calibrated(context, grid, trials, stop)
     folder = RunFolder(out)
     folder.prepare()
     path = recipe.ledger.path or folder.ledger
     name = f"{out.name}-{secrets.token_hex(4)}"
     with charging_for(context, path, name, name, heads=None if recipe.ledger.path else folder.heads) as charging:
+        randomness = _randomness(context, charging.ledger, grid)
+        count = trials if stop is None else draw_trials(SHAPE, stop, randomness.generator("trials"))
         folder.create(context.recipe, {"run": name, "simulation": True, "head": charging.ledger.head, "stream": ""})
         charges = [_whole(guarantee, event, trials, stop) for guarantee, event in _trial(context).items()]
         everyone = np.arange(context.federation.population)
@@ -116,7 +118,8 @@ def _played(
     for trial in range(count):
         settings = points[int(generator.integers(len(points)))]
         # the people stay the same: the federation is handed over, and the seed names the noise alone
-        chosen = with_settings(free, [*settings, f"run.seed={context.recipe.run.seed + trial + 1}"])
+        seed = int(randomness.generator("noise", trial).integers(2**63))
+        chosen = with_settings(free, [*settings, f"run.seed={seed}"])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SordinoWarning)  # one trial of many: its score says how good it is
             outcome = run(
@@ -217,8 +220,15 @@ def _judged(federation: Federation) -> bool:
     return public or (federation.test_public and len(federation.test_x) > 0)
 
 
-def _randomness(recipe: Recipe) -> Randomness:
-    return Entropy() if recipe.run.entropy else Streams(f"tune/{recipe.run.seed}")
+def _randomness(context: RunContext, ledger: Ledger, grid: SettingsGrid) -> Randomness:
+    """Returns draws of this search alone: a second one on the ledger, or on another grid, shares none of them.
+
+    Two searches that drew alike would show the best and the second best of the same trials, at the price of the best
+    of two independent ones.
+    """
+    if context.recipe.run.entropy:
+        return Entropy()
+    return Streams(f"tune/{stream_name(context, ledger, (False, False, False))}/{grid.points()}")
 
 
 def _accesses(trials: int, stop: float | None) -> str:
