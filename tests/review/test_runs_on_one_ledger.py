@@ -1,6 +1,7 @@
 """What one run on a ledger does to the promises of the next: coins that an end showed, noise that followed releases."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from review.test_what_cohorts_give_away import federation
 from sordino import run
+from sordino.account.certificate.check import check
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import LedgerError
 from sordino.runs import run as runs
@@ -141,3 +143,21 @@ def test_a_reservation_that_was_never_settled_lends_its_noise_to_nobody(tmp_path
             ledger.reserve("b", 1, np.arange(3), [], repeatable=True, fingerprint="noise")
         ledger.reserve("b", 1, np.arange(3), [], repeatable=True, fingerprint="other noise")
         ledger.reserve("c", 1, np.arange(3), [], repeatable=False, fingerprint="noise")
+
+
+def test_a_filter_adds_up_what_other_runs_released_by_other_noise(tmp_path):
+    """After a run with coins no run could begin that chooses its noise: a Gaussian filter cannot price them."""
+    data = federation(20)
+    shared = {"federation": data, "ledger": {"path": str(tmp_path / "ledger.db")}, "idle_settings": "warn"}
+    coins = {"select": {"kind": "poisson", "rate": 0.5}, "mechanism": {"name": "dp_fedavg", "noise_multiplier": 9.0}}
+    run(out=tmp_path / "1", budget={"epsilon": 8.0}, run={"rounds": 2}, progress=False, **coins, **shared)
+    aside = replace(data, public_x=data.train_x[:8], public_y=data.train_y[:8])
+    chosen = {"name": "geometric", "trust": "central", "refine": True, "noise_multiplier": 9.0}
+    second = run(
+        out=tmp_path / "2", budget={"epsilon": 8.0}, run={"rounds": 2}, mechanism=chosen, progress=False,
+        **shared | {"federation": aside},
+    )  # fmt: skip
+    mine, told = outsider(second)
+    assert second.rounds == 2 and mine.accountant.startswith("rdp-filter") and mine.epsilon == pytest.approx(8.0)
+    assert told.epsilon == pytest.approx(8.0)
+    assert list(check(tmp_path / "2" / "public" / "certificate.json"))

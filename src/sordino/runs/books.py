@@ -20,7 +20,8 @@ from sordino.errors import BudgetExceeded, RecipeError
 from sordino.events import Charge
 from sordino.mechanism import Mechanism
 from sordino.runs.context import RunContext
-from sordino.server.charging import Charging, filters_for
+from sordino.server.charging import Charging
+from sordino.server.holding import filters_for
 
 
 @contextmanager
