@@ -51,7 +51,7 @@ def held(
     released other than plain Gaussians, which a Gaussian filter cannot add up, a Rényi filter does: of an order that
     follows from this run's plan, and from nothing that was released.
     """
-    others = [entry for entry in ledger.entries if entry.run != run and entry.charges]
+    others = [entry for entry in ledger.beside(run) if entry.charges]
     if not others:
         return own
     found = dict(own)
