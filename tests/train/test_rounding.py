@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.errors import SordinoError
 from sordino.models.losses import cross_entropy
 from sordino.random.streams import Streams
