@@ -11,18 +11,18 @@ from functools import cached_property
 
 import numpy as np
 
-from sordino.account.accountants.filter import Filter, NoFilter, filter_for
+from sordino.account.accountants.filter import Filter
 from sordino.account.accountants.running import RunningCost
 from sordino.account.certificate.certificate import Certificate, ClaimedEpsilon, certify
 from sordino.account.certificate.document import CertificateDocument, Statement
 from sordino.account.certificate.publish import publish
 from sordino.account.ledger.budget import Budget
-from sordino.account.ledger.coverage import payments
 from sordino.account.ledger.ledger import Ledger
-from sordino.errors import BudgetExceeded, RecipeError
-from sordino.events import Charge, ComposedDpEvent, Guarantee, Unbounded, named
+from sordino.errors import BudgetExceeded
+from sordino.events import Charge, Guarantee, Unbounded, named
 from sordino.mechanism import Mechanism
 from sordino.server.early_end import chance_of_early_end, early_end_of_others
+from sordino.server.holding import held
 from sordino.stages import Released
 from sordino.types import BoolArray, IntArray
 
@@ -86,7 +86,7 @@ class Charging:
         if self.budget is None or self.mechanism.claim is not None:
             return None
         binding = [charge.guarantee for charge in first if not isinstance(charge.event, Unbounded)]
-        able = self.ledger.affordable(first, self.budget, self.accountant, binding, self.filters).allowed
+        able = self.ledger.affordable(first, self.budget, self.accountant, binding, self._held).allowed
         if able.all():
             return None
         return (
@@ -281,28 +281,10 @@ class Charging:
 
     @property
     def _held(self) -> Mapping[Guarantee, Filter]:
-        """The run's filters, and one for every promise under which another run chose noise from its releases.
-
-        **Formal guarantees**: adding up prices of releases that were chosen from releases proves nothing, whichever run
-        chose them. A filter does the sums of both, with this run's budget, which was fixed by its recipe: as the
-        certificate says, recipes of runs on one ledger do not follow from each other's releases.
-        **Edge cases**: without a budget, or where this run makes no such promise, nothing is promised.
-        """
-        chosen = [entry for entry in self.ledger.beside(self.run) if entry.adaptive and entry.charges]
-        if not chosen:
-            return self.filters
-        held = dict(self.filters)
-        for guarantee in {*self.ledger.guarantees, *(c.guarantee for charges in self.schedule for c in charges)}:
-            if guarantee not in held and any(payments(entry, guarantee) for entry in chosen):
-                held[guarantee] = self._holding(guarantee)
-        return held
-
-    def _holding(self, guarantee: Guarantee) -> Filter:
-        """Returns a filter for what the run is planned to release under a promise, with its budget."""
-        plan = [c.event for charges in self.schedule for c in charges if c.guarantee == guarantee]
-        if self.epsilon is None or not plan or any(isinstance(event, Unbounded) for event in plan):
-            return NoFilter(self.delta)
-        return filter_for(self.epsilon, self.delta, ComposedDpEvent(tuple(plan)), guarantee.adjacency)
+        """The filters that hold this run, and what others released, to its budget."""
+        return held(
+            self.ledger, self.run, self.filters, self.schedule, self.mechanism.planned, self.epsilon, self.delta
+        )
 
     def _claims(self) -> dict[Guarantee, ClaimedEpsilon]:
         claim, times = self.mechanism.claim, self._times()
@@ -326,20 +308,3 @@ class Charging:
         if self.mechanism.claim is None or not self.mechanism.claim.per_round:
             return participations
         return np.full_like(participations, self.ledger.rounds)
-
-
-def filters_for(mechanism: Mechanism, epsilon: float | None, delta: float) -> dict[Guarantee, Filter]:
-    """Returns the filters of an adaptive mechanism, fixed by its plan or first quote; none where the schedule is fixed.
-
-    Raises:
-        RecipeError: a filter needs a budget to hold to.
-    """
-    if not mechanism.adaptive:
-        return {}
-    if epsilon is None:
-        raise RecipeError("budget.epsilon is missing: a mechanism that adapts its noise needs a budget to hold it to")
-    return {
-        charge.guarantee: filter_for(epsilon, delta, mechanism.planned or charge.event, charge.guarantee.adjacency)
-        for charge in mechanism.quote(mechanism.adapter.start())
-        if not isinstance(charge.event, Unbounded)
-    }

@@ -50,7 +50,7 @@ def chance_of_early_end(
         return 1.0
     plans = _by_guarantee(schedule)
     strictest = min([budget.epsilon, *budget.clients.values()])
-    if all(_affordable(ledger, run, guarantee, plan, strictest, budget) for guarantee, plan in plans.items()):
+    if all_can_pay(ledger, run, schedule, budget):
         return 0.0
     earlier = bool(ledger.beside(run))
     amplified = [charge for charge in told if charge.payers == "eligible"]
@@ -71,6 +71,13 @@ def chance_of_early_end(
         left = np.full(clients, chosen.capacity)
         total += chance_over_schedule(left, min(minimum, clients), rates, costs, chosen.capacity)
     return min(1.0, total)
+
+
+def all_can_pay(ledger: Ledger, run: str, schedule: PlannedCharges, budget: Budget) -> bool:
+    """Returns whether whoever paid for all of the earlier runs could pay for the whole plan, at the strictest limit."""
+    strictest = min([budget.epsilon, *budget.clients.values()])
+    plans = _by_guarantee(schedule).items()
+    return all(_affordable(ledger, run, guarantee, plan, strictest, budget) for guarantee, plan in plans)
 
 
 def _there(ledger: Ledger, run: str) -> int:
