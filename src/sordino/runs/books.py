@@ -107,18 +107,6 @@ def _schedule(mechanism: Mechanism, rounds: int) -> list[tuple[Charge, ...]]:
     return [tuple(charge for charges in (*before, planned[0]) for charge in charges), *planned[1:]]
 
 
-def stream_name(context: RunContext, ledger: Ledger) -> str:
-    """Returns the name of a new run's random streams, made from its recipe, its data and its ledger's past.
-
-    **Formal guarantees**: a run on a ledger that holds releases already has a name that no earlier one had, since the
-    ledger's head is in it; so two runs on one ledger never share a draw. On a fresh ledger the same recipe and data
-    give the same name, and the run repeats to the bit. Kept in the run's private folder: it determines the noise.
-    """
-    past = ledger.head if ledger.entries else ""
-    told = "\n".join([context.recipe.to_toml(), context.federation.digest, past])
-    return hashlib.blake2b(told.encode(), digest_size=32, person=b"sordino.run").hexdigest()
-
-
 def refuse_if_spent(context: RunContext) -> None:
     """Refuses a run before anything is written.
 

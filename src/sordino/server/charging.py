@@ -199,14 +199,18 @@ class Charging:
         released: Released | None,
         durable: bool = True,
     ) -> None:
-        """Writes down what was really released, and by whom; durably, or so with the ledger's next `flush`."""
+        """Settles what was really released, and by whom; if not `durable`, it is written with the next reservation."""
         digest = hashlib.sha256()  # processors have instructions for it: a third of the time of BLAKE2b
         for tensor in [] if released is None else [released.mean, *released.side.values()]:
             digest.update(tensor.contiguous().numpy().data)
         self.ledger.settle(reservation, charges, senders, digest.hexdigest(), durable)
 
     def spent(self) -> dict[str, float | None]:
-        """Returns the worst client's ε by guarantee (`events.named`); None where nothing bounds it."""
+        """Returns the worst client's ε by guarantee (`events.named`); None where nothing bounds it.
+
+        Scores are told with it, so that what was settled is written down first (`Ledger.write`).
+        """
+        self.ledger.write()
         worst = {name: self._worst(guarantee) for name, guarantee in named(self.ledger.guarantees).items()}
         return {name: epsilon if math.isfinite(epsilon) else None for name, epsilon in worst.items()}
 
@@ -263,7 +267,7 @@ class Charging:
             return 0.0
         if self.mechanism.adaptive and self._coins:
             return 1.0  # what later rounds cost follows releases: nothing is proved about who can pay for them
-        others = sum(entry.run != self.run for entry in self.ledger.entries)
+        others = len(self.ledger.beside(self.run))
         if others not in self._ends:
             self._ends[others] = chance_of_early_end(
                 self.ledger, self.run, self.schedule, self.budget, self.minimum, self.least
@@ -303,4 +307,4 @@ class Charging:
         participations = self.ledger.participations[self.ledger.members]
         if self.mechanism.claim is None or not self.mechanism.claim.per_round:
             return participations
-        return np.full_like(participations, sum(entry.round_ > 0 for entry in self.ledger.entries))
+        return np.full_like(participations, self.ledger.rounds)

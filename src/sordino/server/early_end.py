@@ -48,7 +48,7 @@ def chance_of_early_end(
         clients = least if clients >= least else 0
     if hides and clients <= minimum:
         return 1.0
-    earlier = any(entry.run != run for entry in ledger.entries)
+    earlier = bool(ledger.beside(run))
     amplified = [charge for charge in told if charge.payers == "eligible"]
     if hides and (earlier or budget.clients):
         # of what falls on all alike no coin decides who can pay: only what clients may spend, and have spent
@@ -101,8 +101,8 @@ def early_end_of_others(ledger: Ledger, run: str) -> float:
     one of these runs takes out of δ is taken out of the δ of all. A run that coins ended counts as 1.
     """
     worst: dict[str, float] = {}
-    for entry in ledger.entries:
-        if entry.run != run and (not entry.charges or any(map(_told_by_an_end, entry.charges))):
+    for entry in ledger.beside(run):
+        if not entry.charges or any(map(_told_by_an_end, entry.charges)):
             worst[entry.run] = max(worst.get(entry.run, 0.0), entry.early_end)
     return min(1.0, sum(worst.values()))
 
@@ -134,13 +134,7 @@ def _affordable(
 
 def _cost(ledger: Ledger, run: str, guarantee: Guarantee, plan: Sequence[DpEvent], budget: Budget) -> float:
     """Returns ε of the whole plan for a client that paid every charge of earlier runs."""
-    before = [
-        charge.event
-        for entry in ledger.entries
-        if entry.run != run
-        for charge in entry.charges
-        if charge.guarantee == guarantee
-    ]
+    before = [charge.event for entry in ledger.beside(run) for charge in entry.charges if charge.guarantee == guarantee]
     return price(ComposedDpEvent((*before, *plan)), budget.delta, adjacency=guarantee.adjacency)
 
 

@@ -10,10 +10,9 @@ from sordino.account.accountants.history import flatten
 from sordino.account.ledger.coverage import payments
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import RecipeError
-from sordino.events import Charge, ComposedDpEvent, DpEvent, Guarantee, Unbounded
+from sordino.events import ComposedDpEvent, DpEvent, Guarantee, Unbounded
 from sordino.mechanism import Mechanism
-
-PlannedCharges = Sequence[Sequence[Charge]]
+from sordino.server.early_end import PlannedCharges
 
 
 def filters_for(mechanism: Mechanism, epsilon: float | None, delta: float) -> dict[Guarantee, Filter]:
@@ -51,7 +50,7 @@ def held(
     released other than plain Gaussians, which a Gaussian filter cannot add up, a Rényi filter does: of an order that
     follows from this run's plan, and from nothing that was released.
     """
-    others = [entry for entry in ledger.entries if entry.run != run and entry.charges]
+    others = [entry for entry in ledger.beside(run) if entry.charges]
     if not others:
         return own
     found = dict(own)

@@ -13,7 +13,6 @@ score that decides is of public records.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +40,7 @@ from sordino.runs.public import public_recipe
 from sordino.runs.run import run
 from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
+from sordino.runs.stream import stream_name
 from sordino.sections import LedgerSection
 from sordino.tune.grid import SettingsGrid, with_settings
 
@@ -89,7 +89,7 @@ def charged(recipe: Recipe, grid: SettingsGrid, trials: int, out: Path, watcher:
     path = recipe.ledger.path or folder.ledger
     name = f"{out.name}-{secrets.token_hex(4)}"
     with charging_for(context, path, name, heads=None if recipe.ledger.path else folder.heads) as opened:
-        stream = _stream(context, opened.ledger)
+        stream = _stream(context, opened.ledger, grid)
         charging, randomness = replace(opened, fingerprint=stream), _randomness(recipe, stream)
         count = trials if stop is None else draw_trials(SHAPE, stop, randomness.generator("trials"))
         folder.create(context.recipe, {"run": name, "simulation": True, "head": charging.ledger.head, "stream": ""})
@@ -222,11 +222,13 @@ def _judged(federation: Federation) -> bool:
     return public or (federation.test_public and len(federation.test_x) > 0)
 
 
-def _stream(context: RunContext, ledger: Ledger) -> str:
-    """Returns the name of the search's draws: its recipe's, and the ledger's past, which no other search has."""
-    past = ledger.head if ledger.entries else ""
-    told = f"{context.recipe.to_toml()}\n{past}"
-    return hashlib.blake2b(told.encode(), digest_size=32, person=b"sordino.tune").hexdigest()
+def _stream(context: RunContext, ledger: Ledger, grid: SettingsGrid) -> str:
+    """Returns the name of this search's draws: a second one on the ledger, or on another grid, shares none of them.
+
+    Two searches that drew alike would show the best and the second best of the same trials, at the price of the best
+    of two independent ones.
+    """
+    return f"{stream_name(context, ledger, (False, False, False))}/{grid.points()}"
 
 
 def _randomness(recipe: Recipe, stream: str) -> Randomness:

@@ -26,7 +26,7 @@ _MOST = 20_000
 """Records that are drawn at most."""
 _TEST = 1_000
 _APART, _SMOOTH = 2.0, 3
-_OWN = ("file", "label", "client", "drop", "class_names", "classes", "test")
+_OWN = ("file", "label", "client", "drop", "columns", "class_names", "classes", "test")
 """Settings that belong to one data set and to no other."""
 
 

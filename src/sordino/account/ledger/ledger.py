@@ -39,7 +39,8 @@ class Ledger(LedgerReader):
     Formal guarantees:
         After `reserve` has returned, no crash of process or machine makes the ledger show less than it reserved.
         Every error of the disk is raised by `reserve`, before anything is released.
-        A settlement only ever lowers a reservation, so a machine that dies may lose it: `flush` can follow meanwhile.
+        A settlement only ever lowers a reservation, so what dies may lose it: it is written with the next reservation
+        or by `write`, and durable with that reservation or by `flush`.
         Any number of processes may write to one ledger; each sees the others' reservations before it answers.
         What was reserved stays found: rows are checked whenever they are read, and heads are signed and published
         (`account.ledger.heads`), so a ledger that was cut, rolled back or rewritten is refused when it is opened.
@@ -175,10 +176,11 @@ class Ledger(LedgerReader):
     @property
     def head(self) -> str:
         """The hash of the last row, in hex, and durable: who keeps it can see that nobody rewrote the past."""
+        if self._key is None:
+            return self.newest
+        self.flush()
         newest = self.newest
-        if self._key is not None:
-            self._chain.sync()  # another process may have settled, and not be there yet
-            self.flush()
+        self._chain.sync()  # another process may have settled, and not be there yet
         return newest
 
     def reserve(
@@ -221,7 +223,7 @@ class Ledger(LedgerReader):
         with self._chain.transaction():
             self.refresh()
             entry = LedgerEntry(
-                seq=self._chain.next,
+                seq=self._chain.next + len(self._owed),
                 run=run,
                 round_=round_,
                 participants=self._cohort(participants),
@@ -242,7 +244,9 @@ class Ledger(LedgerReader):
                 raise LedgerMoved("another run was charged to this ledger just now: nothing is released; run again")
             if (other := self._state.lent(entry)) is not None:
                 raise _same_noise(run, other)
+            self._append_owed()
             self._chain.append(reserve_row(entry, self.delta))
+        self._written()
         self._state.reserve(entry)
         self._publish(*self._chain.last)  # not what others wrote since, which may not be durable yet
         return entry.seq
@@ -264,41 +268,41 @@ class Ledger(LedgerReader):
                 anything pays nothing; one whose message was lost or not counted pays).
             digest: a hash of what was released. A repeated release with another digest is no repetition: the noise is
                 the same and what it hides is not, so that both together show the difference, which no price covers.
-            durable: False leaves it to `flush`, which another thread may do, to make it durable and publish its head.
+            durable: False leaves it to the next `reserve`, `write` or `flush` to write it down; it counts at once.
 
         Raises:
             LedgerError: the release was dearer than its reservation, was settled before, does not exist, or is played
                 again and comes out otherwise: it must not be shown.
         """
-        realised = normal(charges)
-        digest = self._keyed(digest) if realised else ""
-        with self._chain.transaction(durable=False):  # `flush` makes it so
-            self.refresh()
-            quoted = self._state.reserved.get(reservation)
-            if quoted is None:
-                raise LedgerError(f"reservation {reservation} does not exist: reserve before releasing")
-            sent = self._sent(quoted, senders)
-            refuse_dearer(quoted.charges, realised, reservation)
-            current, anew = self._state.entries[reservation], None
-            if current.settled:
-                if not quoted.repeatable:
-                    raise LedgerError(f"reservation {reservation} was settled before: reserve every release anew")
-                if current.digest == digest or not realised:
-                    return
-                if current.charges:
-                    raise _otherwise(quoted.run, quoted.round_)
-                quoted = anew = replace(quoted, seq=self._chain.next, repeatable=False, time=now())
-                self._chain.append(reserve_row(anew, self.delta))
-            costs = quoted.costs if realised == quoted.charges else costs_of(realised, self.delta)
-            settled = replace(quoted, participants=sent, charges=realised, costs=costs, settled=True, digest=digest)
-            self._chain.append(settle_row(self._chain.next, settled, everybody=sent is quoted.participants))
-        if anew is not None:
-            self._state.reserve(anew)
+        quoted = self._state.reserved.get(reservation)
+        if quoted is None:
+            raise LedgerError(f"reservation {reservation} does not exist: reserve before releasing")
+        sent, realised = self._sent(quoted, senders), normal(charges)
+        refuse_dearer(quoted.charges, realised, reservation)
+        digest, current = self._keyed(digest) if realised else "", self._state.entries[reservation]
+        if current.settled:
+            if not quoted.repeatable:
+                raise LedgerError(f"reservation {reservation} was settled before: reserve every release anew")
+            if current.digest == digest or not realised:
+                return
+            if current.charges:
+                raise _otherwise(quoted.run, quoted.round_)
+            quoted, durable = self._anew(quoted), True  # a repetition that was none is a new charge
+        costs = quoted.costs if realised == quoted.charges else costs_of(realised, self.delta)
+        settled = replace(quoted, participants=sent, charges=realised, costs=costs, settled=True, digest=digest)
         self._state.settle(settled)
-        with self._publishing:
-            self._waiting = self._chain.last
-        if durable or anew is not None:  # a repetition that was none is a new charge
+        self._owed.append((settled, sent is quoted.participants))
+        if durable:
             self.flush()
+
+    def _anew(self, quoted: LedgerEntry) -> LedgerEntry:
+        """Reserves, under a number of its own, what was reserved for a release that was then not made."""
+        with self._chain.transaction():
+            self.refresh()
+            anew = replace(quoted, seq=self._chain.next, repeatable=False, time=now())
+            self._chain.append(reserve_row(anew, self.delta))
+        self._state.reserve(anew)
+        return anew
 
     def _sent(self, quoted: LedgerEntry, senders: IntArray | None) -> Cohort:
         """Returns who sent, which are all whom the reservation names or some of them."""
@@ -308,11 +312,35 @@ class Ledger(LedgerReader):
             raise LedgerError(f"reservation {quoted.seq} is settled with clients that it did not name")
         return everybody if len(sent) == len(everybody) else sent
 
+    def write(self) -> None:
+        """Writes down what was settled, so that the end of this process does not lose it; the machine's end still may.
+
+        Call it before anybody is told what was released: a repetition that comes out otherwise is then found.
+        """
+        if self._owed:
+            with self._chain.transaction(durable=False):
+                self.refresh()
+                self._append_owed()
+            self._written()
+
     def flush(self) -> None:
         """Makes durable what was settled, and publishes its head; another thread may meanwhile ask, but not write."""
+        self.write()
         if (waiting := self._waiting) is not None:
             self._chain.sync()
             self._publish(*waiting)
+
+    def _append_owed(self) -> None:
+        """Appends settlements that are not written yet. Call inside a transaction, and `_written` after it."""
+        for settled, everybody in self._owed:
+            self._chain.append(settle_row(self._chain.next, settled, everybody))
+
+    def _written(self) -> None:
+        """Remembers that settlements are written, and wait to be published."""
+        if self._owed:
+            self._owed.clear()
+            with self._publishing:
+                self._waiting = self._chain.last
 
     def set_aside(self, run: str, round_: int, fingerprint: str) -> AbstractContextManager[bool]:
         """Answers, inside the block, as before this repeatable release was reserved: it is about to be played again."""
