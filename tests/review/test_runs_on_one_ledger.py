@@ -164,7 +164,7 @@ def test_a_filter_adds_up_what_other_runs_released_by_other_noise(tmp_path):
 
 
 def test_scores_do_not_decide_how_much_a_client_pays_where_no_filter_holds_it(tmp_path):
-    """All but one may spend 4, and scores chose others: certified 3.98 to the one who would have paid 8 if chosen."""
+    """All but one may spend 4, and scores chose others first: certified 4.46 to one whom all rounds would cost 8."""
     asked = {
         "mechanism": {"name": "a_dpfl", "schedule": "geometric"},
         "partition": {"clients": 20},

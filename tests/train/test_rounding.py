@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from sordino.bound.l2 import clip_rows
 from sordino.data.client_data import ClientData
 from sordino.errors import SordinoError
 from sordino.models.losses import cross_entropy
@@ -15,7 +16,7 @@ from sordino.train import LocalTraining, Trainer
 from sordino.train import engine as engines
 from sordino.train.alike import batch_alike
 from sordino.train.batches import padded, rectangles
-from sordino.train.gradients import MARGIN, MOST, SINGLE, held
+from sordino.train.gradients import MARGIN, MOST, SINGLE, held, summed_clients, summed_examples
 from sordino.train.layered import _own
 from sordino.train.layers.layer import PIECE, Component
 from sordino.train.layers.linear import Linear, _gram
@@ -270,3 +271,16 @@ def test_stretches_of_a_cohort_share_its_tensors():
         shard.records[start : start + size].tolist() for start, size in zip(shard.starts, shard.sizes, strict=True)
     ]
     assert found == [list(range(5, 25)), list(range(25, 30))] and shard.clients.tolist() == [7, 9]
+
+
+@pytest.mark.parametrize("bound", [1.0, 1e-2, 1e-4, 1e-6, 1e-8, 1e-12])
+def test_gradients_near_the_largest_numbers_keep_the_bound(bound):
+    """The factor that clips them has few digits in single precision: up to 1.9 bounds were added for one record."""
+    generator = torch.Generator().manual_seed(0)
+    for size in torch.linspace(20, 38.4, 200).tolist():
+        one = torch.randn(1, 1, 20, generator=generator, dtype=torch.float64)
+        one = (one / one.norm() * 10.0**size).clamp(-3e38, 3e38).float()
+        for sums, _ in (summed_examples(one, torch.ones(1, 1), bound), summed_clients(one[0], bound)):
+            assert float(sums.norm()) <= bound
+        rows, _ = clip_rows(one[0], bound)
+        assert float(torch.linalg.vector_norm(rows.double())) <= bound

@@ -10,10 +10,9 @@ from sordino.account.accountants.history import flatten
 from sordino.account.ledger.coverage import payments
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import RecipeError
-from sordino.events import Charge, ComposedDpEvent, DpEvent, Guarantee, Unbounded
+from sordino.events import ComposedDpEvent, DpEvent, Guarantee, Unbounded
 from sordino.mechanism import Mechanism
-
-PlannedCharges = Sequence[Sequence[Charge]]
+from sordino.server.early_end import PlannedCharges
 
 
 def filters_for(mechanism: Mechanism, epsilon: float | None, delta: float) -> dict[Guarantee, Filter]:
