@@ -20,7 +20,7 @@ class Options(BaseModel):
 
     name: str = Field("", description="the mechanism's name")
     mode: Mode = Field("certified", description="`certified`: provable; `faithful`: as printed in the paper")
-    clip_norm: float = Field(1.0, gt=0, description="bound on what one unit contributes")
+    clip_norm: float = Field(1.0, ge=1e-30, description="bound on what one unit contributes")
     noise_multiplier: float | None = Field(
         None, gt=0, description="noise standard deviation over clip_norm (default: calibrated to the budget)"
     )
