@@ -262,4 +262,7 @@ def _check_split(name: str, x: Tensor, y: Tensor, classes: int) -> None:
         )
     if classes and len(y) and (int(y.min()) < 0 or int(y.max()) >= classes):
         wrong = int(torch.nonzero((y < 0) | (y >= classes))[0, 0])
-        raise DataError(f"{name}: record {wrong} has label {int(y[wrong])}; labels must be 0 … {classes - 1}.")
+        raise DataError(
+            f"{name}: record {wrong} has label {int(y[wrong])}; labels must be 0 … {classes - 1}: name others in "
+            "class_names, or declare more classes."
+        )

@@ -149,6 +149,18 @@ class HeadLog:
                 os.close(self._file)
             self._file = None
 
+    def require_writable(self) -> None:
+        """Looks whether heads could be written, and leaves no file where there was none.
+
+        Raises:
+            LedgerError: they could not.
+        """
+        new = not self.path.exists()
+        with self._locked():
+            if new:
+                self.path.unlink()
+        self.close()
+
     @contextmanager
     def _locked(self) -> Iterator[int]:
         try:

@@ -70,6 +70,8 @@ class Ledger(LedgerWriter):
             LedgerTampered: the ledger was edited, cut, rolled back, rewritten or removed.
         """
         path = Path(path)
+        if not path.name:
+            raise LedgerError("the ledger's path (ledger.path) names no file: give one, such as ledger.db")
         if create and (federation is None or clients is None):
             raise LedgerError("a new ledger needs a federation and at least 1 client")
         require_apart(witness, [path, *(path.with_name(path.name + end) for end in _BESIDE)])
