@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from sordino.account.ledger import hash_chain, heads, ledger, reading, sqlite, state
+from sordino.account.ledger.chain_reader import LedgerRow
 from sordino.account.ledger.clients import ClientRegister
-from sordino.account.ledger.hash_chain import HashChain, LedgerRow
+from sordino.account.ledger.hash_chain import HashChain
 from sordino.account.ledger.holders import Holdings
 from sordino.events import Charge, DpEvent, Guarantee
 from sordino.perturb.integer_shares import IntegerShares

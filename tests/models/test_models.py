@@ -95,6 +95,8 @@ def test_regression_has_one_output() -> None:
         ("cnn_tfp", (784,), {}, "asks for images"),
         ("cnn_tfp", (1, 8, 8), {}, "too large for images"),
         ("mlp", IMAGES, {"hidden": (0,)}, r"model\.hidden is \(0,\)"),
+        ("mlp", IMAGES, {"hidden": (10**9,)}, r"layers of widths .*1,000,000,000.* weights, and a network by name at"),
+        ("linear", (10**8,), {}, "at most 100,000,000: make them narrower"),
         ("mlp", IMAGES, {"activation": "gelu"}, r"model\.activation is 'gelu'"),
     ],
 )

@@ -142,12 +142,12 @@ MUTANTS: tuple[Mutant, ...] = (
     *killed_by(
         "runs/test_run.py::test_the_budget_stops_the_run_before_the_release_and_keeps_the_model",
         "server/charging.py",
-        ("let everybody pay", "Charging.eligible", masked("_right", "_claim_allows")),
+        ("let everybody pay", "Charging.eligible", masked("_right", "claim_allows")),
     ),
     *killed_by(
         "mechanisms/test_component_adaptive.py::test_nobody_uploads_more_often_than_the_claim_allows",
         "server/charging.py",
-        ("hold no claim to the budget", "Charging.eligible", masked("_left", "_claim_allows")),
+        ("hold no claim to the budget", "Charging.eligible", masked("_left", "claim_allows")),
     ),
     *killed_by(
         "mechanisms/test_a_dpfl.py::test_the_opening_is_charged_to_everybody_exactly_once",

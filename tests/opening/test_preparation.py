@@ -21,7 +21,8 @@ from sordino.account.accountants.exact import separation_for
 from sordino.account.ledger.ledger import Ledger
 from sordino.client.side import ClientSide
 from sordino.client_state import ClientState
-from sordino.data.federation import ClientData, Federation
+from sordino.data.client_data import ClientData
+from sordino.data.federation import Federation
 from sordino.data.public import PublicCounts
 from sordino.errors import RecipeError
 from sordino.mechanism import Preparation

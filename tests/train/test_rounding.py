@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from sordino.bound.l2 import clip_rows
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.errors import SordinoError
 from sordino.models.losses import cross_entropy
 from sordino.random.streams import Streams

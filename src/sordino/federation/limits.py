@@ -13,7 +13,7 @@ from sordino.account.ledger.coverage import implies
 from sordino.account.ledger.ledger import Ledger
 from sordino.adapt.quantile import QuantileClip
 from sordino.aggregate.secure.terms import SumTerms
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.errors import NodeRefused, UnknownEvent
 from sordino.events import Charge, Guarantee, Unbounded
 from sordino.federation.columns import check_columns

@@ -27,7 +27,7 @@ from sordino import data
 from sordino.account.ledger.budget import Budget
 from sordino.account.ledger.ledger import Ledger
 from sordino.aggregate.secure.keys import Identity
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.data.records import Records
 from sordino.errors import FederationError, NodeRefused
 from sordino.federation import keys

@@ -8,7 +8,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from sordino.data.federation import Borrowed, ClientData
+from sordino.data.client_data import Borrowed, ClientData
 from sordino.stages import Update
 from sordino.types import Unit
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from torch import nn
 
+from sordino.account.ledger.heads import HeadLog
 from sordino.advise.cautions import cautions
 from sordino.advise.outlook import outlook
 from sordino.data.federation import Federation
@@ -94,6 +95,8 @@ def begin(folder: RunFolder, context: RunContext, own: tuple[bool, bool, bool]) 
     """Makes the folder of a new run, once everything that could be refused was not."""
     recipe = context.recipe
     refuse_if_spent(context)
+    if recipe.ledger.witness is not None:
+        HeadLog(recipe.ledger.witness).require_writable()
     if recipe.ledger.path is not None:
         with charging_for(context, recipe.ledger.path, "", witness=recipe.ledger.witness):
             pass  # a ledger that cannot be made leaves no folder behind

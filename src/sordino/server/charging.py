@@ -8,19 +8,22 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import is_
 
 import numpy as np
 
 from sordino.account.accountants.filter import Filter
 from sordino.account.accountants.running import RunningCost
-from sordino.account.certificate.certificate import Certificate, ClaimedEpsilon, certify
+from sordino.account.certificate.certificate import Certificate, certify
 from sordino.account.certificate.document import CertificateDocument, Statement
 from sordino.account.certificate.publish import publish
 from sordino.account.ledger.budget import Budget
+from sordino.account.ledger.entry import LedgerEntry
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import BudgetExceeded
 from sordino.events import Charge, Guarantee, Unbounded, named
 from sordino.mechanism import Mechanism
+from sordino.server.claims import claim_allows, claimed
 from sordino.server.early_end import chance_of_early_end, early_end_of_others
 from sordino.server.holding import held
 from sordino.stages import Released
@@ -71,6 +74,10 @@ class Charging:
     """The composed loss so far: entries that are in it, and whether every client paid all of them."""
     _ends: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
     """The chance of an end by coins, by the number of other runs' releases on the ledger when it was computed."""
+    _found: list[tuple[list[LedgerEntry], list[Guarantee], Mapping[Guarantee, Filter]]] = field(
+        default_factory=list, repr=False, compare=False
+    )
+    """The filters that hold the run, and for which releases of other runs and which promises they were found."""
 
     @property
     def warnings(self) -> list[str]:
@@ -115,7 +122,7 @@ class Charging:
             aside = self.ledger.set_aside(self.run, round_, self.fingerprint) if again else nullcontext(False)
             with aside as replayed:
                 payers = self.ledger.affordable(charges, self.budget, self.accountant, binding, self._held)
-                allowed &= payers.allowed & self._claim_allows()
+                allowed &= payers.allowed & claim_allows(self.mechanism.claim, self.ledger, self.epsilon, self.delta)
             head, barred = "" if replayed else head, barred | payers.barred
         if present.any() and allowed.sum() < self.minimum:
             raise BudgetExceeded(
@@ -237,7 +244,7 @@ class Charging:
         return certify(
             self.ledger,
             self.delta,
-            claims=self._claims(),
+            claims=claimed(self.mechanism.claim, self.ledger, self.delta),
             budget=self.budget,
             filters=self._held,
             # such an end depends on coins that an outsider must not see (docs/accounting.md)
@@ -282,29 +289,12 @@ class Charging:
     @property
     def _held(self) -> Mapping[Guarantee, Filter]:
         """The filters that hold this run, and what others released, to its budget."""
-        return held(
+        others, charged = self.ledger.beside(self.run), self.ledger.guarantees
+        for before, promises, found in self._found:
+            if promises == charged and len(before) == len(others) and all(map(is_, before, others)):
+                return found
+        found = held(
             self.ledger, self.run, self.filters, self.schedule, self.mechanism.planned, self.epsilon, self.delta
         )
-
-    def _claims(self) -> dict[Guarantee, ClaimedEpsilon]:
-        claim, times = self.mechanism.claim, self._times()
-        if claim is None or not times.max():
-            return {}
-        told = ClaimedEpsilon(claim.epsilon(int(times.max()), self.delta), claim.formula)
-        return dict.fromkeys(self.ledger.guarantees, told)
-
-    def _claim_allows(self) -> BoolArray:
-        """Returns whose claimed ε would still be in budget after one more participation."""
-        times = self._times()
-        if self.mechanism.claim is None or self.epsilon is None:
-            return np.ones(len(times), bool)
-        counts, where = np.unique(times, return_inverse=True)
-        claims = [self.mechanism.claim.epsilon(int(n) + 1, self.delta) for n in counts]
-        return (np.array(claims) <= self.epsilon * (1 + 1e-9))[where]
-
-    def _times(self) -> IntArray:
-        """Returns how often each client is counted by the paper's formula so far."""
-        participations = self.ledger.participations[self.ledger.members]
-        if self.mechanism.claim is None or not self.mechanism.claim.per_round:
-            return participations
-        return np.full_like(participations, self.ledger.rounds)
+        self._found[:] = [(others, charged, found)]
+        return found

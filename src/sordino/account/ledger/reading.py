@@ -12,11 +12,12 @@ import numpy as np
 from sordino.account.accountants.filter import Filter
 from sordino.account.ledger.book import Book
 from sordino.account.ledger.budget import Budget, Headroom
+from sordino.account.ledger.chain_reader import LedgerRow
 from sordino.account.ledger.clients import NAMES
 from sordino.account.ledger.cohort import Cohort
 from sordino.account.ledger.coverage import implies
 from sordino.account.ledger.entry import LedgerEntry, normal
-from sordino.account.ledger.hash_chain import HashChain, LedgerRow
+from sordino.account.ledger.hash_chain import HashChain
 from sordino.account.ledger.heads import HeadLog, check_all
 from sordino.account.ledger.identity import LedgerIdentity
 from sordino.account.ledger.keys import LedgerKey

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from sordino.account.ledger.book import Book
+from sordino.account.ledger.chain_reader import LedgerRow
 from sordino.account.ledger.clients import ClientRegister
 from sordino.account.ledger.coverage import payments
 from sordino.account.ledger.entry import LedgerEntry, read_reserve, read_settle
-from sordino.account.ledger.hash_chain import LedgerRow
 from sordino.account.ledger.holders import Holdings
 from sordino.errors import AccountingError, LedgerError, LedgerTampered
 from sordino.events import Guarantee

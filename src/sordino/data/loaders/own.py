@@ -24,6 +24,8 @@ from sordino.data.loaders.table import TableRow, hold_out, rows, separator_of, u
 from sordino.data.records import Records, count_classes, labels, require_owners
 from sordino.errors import DataError, SordinoWarning
 
+_MOST_CLASSES = 10**7
+"""Whole numbers from here on are taken for something else than classes, and asked about."""
 _ID = re.compile(r"(^|[^a-z])(id|uuid|mrn)$|#$", re.IGNORECASE)
 """Names that people give to columns of ids."""
 
@@ -230,12 +232,18 @@ def _classes(y: list[float], classes: int | None, path: Path) -> int:
         raise DataError(f"{path} has labels that are not 0 … {classes - 1}; name them in class_names.")
     if classes is not None:
         return classes
+    if whole and max(y) >= _MOST_CLASSES:
+        raise DataError(
+            f"{path} has the label {int(max(y))}: name classes in class_names, or set classes = 0 to predict a number."
+        )
     return 1 + int(max(y)) if whole else 0
 
 
 def _inputs(array: NDArray[Any]) -> Tensor:
     if array.dtype == np.uint8:
         return pixels(array)
+    if array.dtype.kind == "c":
+        raise DataError("x holds complex numbers: give real ones (such as their parts, side by side).")
     return torch.from_numpy(np.ascontiguousarray(array, np.float32))
 
 
