@@ -5,13 +5,15 @@ Once a seed of it was played, what that took counts instead (`papers/planning.py
 
 from __future__ import annotations
 
+from papers.noise import rounds_until_overflow
 from sordino.recipe import Recipe
+from sordino.sections import SelectSection
 
 SECONDS = {
     "cnn_tfp": 3.9 / 60_000,
-    "cnn_tfp_dropout": 3.9 / 60_000,
+    "cnn_tfp_dropout": 2e-4,
     "cnn_xue": 5.6 / 60_000,
-    "cnn_xue_cifar": 7.5e-4,
+    "cnn_xue_cifar": 1.4e-3,
     "cnn_a_dpfl": 5.9 / 6_000,
     "cnn_fed_cad": 0.5 / 6_000,
     "cnn_yuan": 2.0 / 30_000,
@@ -33,11 +35,18 @@ def seconds(what: str, recipe: Recipe) -> float:
     """Returns the expected processor seconds of a task."""
     name, *arguments = what.split("/")
     numbers = [int(one) for one in arguments]
-    if name == "distances":
-        return _played(recipe, numbers[0])
+    if name == "distances":  # of everybody
+        return _played(recipe.model_copy(update={"select": SelectSection()}), numbers[0])
     if name == "membership":
         return sum(numbers) * _played(recipe, recipe.run.rounds) / 2
-    return (4 if name == "moved" else 1) * _played(recipe, recipe.run.rounds)
+    return (4 if name == "moved" else 1) * _played(recipe, _rounds(recipe))
+
+
+def _rounds(recipe: Recipe) -> int:
+    """Returns how many rounds a run has: noise that multiplies weights ends it early."""
+    options = recipe.mechanism
+    printed = options.name == "component_adaptive" and options.mode == "faithful" and options.noise_multiplier
+    return rounds_until_overflow(recipe) if printed else recipe.run.rounds
 
 
 def _played(recipe: Recipe, rounds: int) -> float:

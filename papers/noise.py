@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
+from torch import nn
+
 from sordino.account.accountants.published import fed_cad_schedule
 from sordino.models.zoo import build
 from sordino.recipe import Recipe
 
+_LARGEST = math.log(3.4e38)
 _SHAPES = {"mnist": (1, 28, 28), "fashion-mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
 
 
 def width(recipe: Recipe) -> int:
     """Returns how many weights the network has, for ten classes of images."""
-    return sum(weights.numel() for weights in build(recipe.model.name, _SHAPES[recipe.data.name], 10).parameters())
+    return sum(weights.numel() for weights in _network(recipe).parameters())
+
+
+def _network(recipe: Recipe) -> nn.Module:
+    return build(recipe.model.name, _SHAPES[recipe.data.name], 10)
 
 
 def cohort(recipe: Recipe) -> int:
@@ -47,7 +56,19 @@ def times(recipe: Recipe) -> float:
     """Returns how many times each weight a client's noise is: √d·σ0·β over the divisor (Xue et al., Eq. (3), (4))."""
     options = recipe.mechanism.model_dump()
     relative = options["noise_multiplier"] * options["beta"] / options["sensitivity_divisor"]
-    return float(width(recipe) ** 0.5 * relative)
+    return float(relative * (width(recipe) ** 0.5 if options["root_dimension"] else 1.0))
+
+
+def rounds_until_overflow(recipe: Recipe) -> int:
+    """Returns how many rounds a run of that noise lasts, after which scores are beyond single precision and it ends.
+
+    Each round multiplies the weights by what averaging leaves of the noise, and a score has one factor of every layer.
+    """
+    growth = times(recipe) / cohort(recipe) ** 0.5
+    if growth <= 1:
+        return recipe.run.rounds
+    layers = sum(weights.dim() > 1 for weights in _network(recipe).parameters())
+    return min(recipe.run.rounds, 1 + math.ceil(_LARGEST / (layers * math.log(growth))))
 
 
 def piled_up(difference: float, messages: int) -> float:

@@ -27,7 +27,6 @@ NOTHING_TO_RUN = (
     NothingToRun(XUE, "Table II", "the optimisers' predicted steps: `bound/predicted.py`, tests/bound"),
     NothingToRun(XUE, "Fig. 1", "a drawing of the scheme"),
     NothingToRun(XUE, "Lemmas 2 to 5", _KNOWN),
-    NothingToRun(XUE, "Lemma 6", "noise has mean zero by definition; what truncation does to it is in xue-theorems"),
     NothingToRun(XUE, "Theorem 1", "Eq. (7) and (12) are computed in xue-fig3; its premise (a public Δ) fails"),
     NothingToRun(XUE, "Definitions 1 to 3", "definitions"),
     NothingToRun(XUE, "Algorithms 1 to 4", "FedAvg, and `component_adaptive`, faithful: played in every figure"),

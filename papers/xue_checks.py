@@ -18,6 +18,7 @@ from papers.printed_line import PrintedLine, number, statement
 from papers.tasks import last_model, played, rounded
 from papers.xue_scene import CLIENTS, DELTA, MNIST, OURS, client
 from sordino.account.accountants.published import xue_participations, xue_sigma0
+from sordino.random.streams import Randomness
 from sordino.recipe import Recipe
 
 BUDGET, SIGMA0, USERS, WEIGHTS = 0.5, 26.0, 50, 21_840
@@ -25,15 +26,25 @@ BUDGET, SIGMA0, USERS, WEIGHTS = 0.5, 26.0, 50, 21_840
 
 
 def lemmas(runner: ExperimentRunner) -> ExperimentResult:
-    """Lemmas 1, 7 and 8 and Theorem 3's constants, which need no training."""
+    """Lemmas 1 and 6 to 8 and Theorem 3's constants, which need no training."""
     rounds = xue_participations(BUDGET, SIGMA0, DELTA)
-    return ExperimentResult((_lemma1(), *_lemma7(rounds), *_lemma8(rounds), *_theorem3(rounds)))
+    return ExperimentResult((_lemma1(), _lemma6(), *_lemma7(rounds), *_lemma8(rounds), *_theorem3(rounds)))
 
 
 def _lemma1() -> PrintedLine:
     scale = np.abs(np.random.default_rng(0).normal(size=WEIGHTS))
     spent = float(np.sum(scale**2 / (math.sqrt(WEIGHTS) * SIGMA0 * scale) ** 2))
     return number("Lemma 1: Σ Δ²/σ_m² over 1/σ0², for σ_m = √d·σ0·Δ", 1.0, spent * SIGMA0**2, 6)
+
+
+def _lemma6() -> PrintedLine:
+    """E[M(x)] = x: what the mechanism's own noise averages to, over as many draws as there are weights, 50 times."""
+    noise = Randomness(0).normals("lemma 6", 1, np.arange(USERS), WEIGHTS).double()
+    off = float(noise.mean()) * math.sqrt(noise.numel())
+    return statement(
+        f"Lemma 6: mean of {noise.numel():,} draws of the noise, in its standard errors", "0", f"{off:+.2f}",
+        abs(off) <= 3, "" if abs(off) <= 3 else "beyond three of them",
+    )  # fmt: skip
 
 
 def _lemma7(rounds: int) -> list[PrintedLine]:
@@ -128,7 +139,7 @@ MODELS = {
 }
 ONE = "Measured after one round, where models with and without noise still have the same past."
 EXPERIMENTS = (
-    Experiment("xue-lemmas", XUE, "Lemmas 1, 7, 8 and Theorem 3, §V-E", "Variance of the noise", lemmas, "exact"),
+    Experiment("xue-lemmas", XUE, "Lemmas 1, 6, 7, 8 and Theorem 3, §V-E", "Variance of the noise", lemmas, "exact"),
     Experiment(
         "xue-theorems", XUE, "Theorems 2 and 3, §V-E", "Bias and distance, measured", theorems,
         choices=(*CLIENTS, ONE), doubt="the sizes of the layers are not stated",

@@ -55,6 +55,9 @@ class DataSection(Section):
     label: str | None = Field(None, description="name of the label column (csv; default: label)")
     client: str | None = Field(None, description="name of the column that says whose record it is (csv)")
     drop: tuple[str, ...] | None = Field(None, description="names of columns to leave out (csv)")
+    columns: tuple[str, ...] | None = Field(
+        None, min_length=1, description="names of columns to learn from, in this order (csv; default: all others)"
+    )
     class_names: tuple[str, ...] | None = Field(
         None, min_length=2, description="values of the label column, in the order of their classes (csv)"
     )

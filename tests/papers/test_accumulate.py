@@ -94,6 +94,7 @@ def test_more_records_rounds_and_steps_take_longer() -> None:
     assert seconds("moved", few) == 4 * seconds("run", few) and seconds("membership/3/2", few) == 2.5 * seconds(
         "run", few
     )
+    assert seconds("distances/4", few) == pytest.approx(base)  # of everybody
     assert (told(30), told(600), told(7200)) == ("30 s", "10 minutes", "2.0 hours")
 
 

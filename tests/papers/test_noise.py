@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from papers.experiment_runner import ExperimentRun, ExperimentRunner, SeedRuns, recipe_of
 from papers.fed_cad_verdicts import beats, by_thirds, gained, level, stated
-from papers.noise import norm_told, piled_up
+from papers.noise import norm_told, piled_up, rounds_until_overflow, times
 from papers.xue_scene import CIFAR, MNIST, READINGS, beyond, client, drowned, ours
 
 from papers import fed_cad
@@ -119,3 +119,19 @@ def test_only_noise_above_every_weight_makes_an_accuracy_impossible() -> None:
     loud, quiet, learnt = scene(MNIST, 26, 75), scene(MNIST, 3, 75), scene(MNIST, 26, 75, accuracy=0.5)
     assert beyond("a", "b", "c", loud).status == "not reproducible as printed"
     assert [beyond("a", "b", "c", one).status for one in (quiet, learnt)] == ["differs", "differs"]
+
+
+@pytest.mark.parametrize(("reading", "rounds"), [("as printed", 5), ("over the batch", 12)])
+def test_printed_noise_ends_a_run_long_before_its_rounds_are_over(reading: str, rounds: int) -> None:
+    # played to the end (σ0 = 26, K = 16, RMSprop, MNIST): the test loss overflows in round 4 as printed
+    recipe = recipe_of([*MNIST, *client("rmsprop", 16), *ours(26, reading), "run.rounds=108"])
+    assert rounds_until_overflow(recipe) == rounds
+    short = recipe_of([*MNIST, *client("rmsprop", 16), *ours(26, reading), "run.rounds=3"])
+    assert rounds_until_overflow(short) == 3
+
+
+def test_noise_without_the_root_of_the_dimension_is_as_much_less() -> None:
+    plain = [*MNIST, *client("rmsprop", 16), *ours(26, "over the batch"), "run.rounds=108"]
+    quiet = recipe_of([*plain, "mechanism.root_dimension=false"])
+    assert times(recipe_of(plain)) == pytest.approx(times(quiet) * 21_840**0.5)
+    assert rounds_until_overflow(quiet) == 108

@@ -20,7 +20,7 @@ from sordino.aggregate.secure.keys import Identity
 from sordino.aggregate.secure.policy import SumPolicy
 from sordino.aggregate.secure.terms import SumTerms
 from sordino.client.side import ClientSide, Contribution
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.errors import NodeRefused, ProtocolError, SordinoError
 from sordino.federation.limits import Cost, check_budget, check_cohort, check_data, check_plan, check_terms
 from sordino.federation.memory import NodeMemory

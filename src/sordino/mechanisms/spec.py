@@ -12,8 +12,8 @@ from sordino.charts import ChartMaker
 from sordino.mechanism import Mechanism
 from sordino.types import Adjacency, Mode, Trust, Unit
 
-LEAST, MOST = 1e-9, 1e9
-"""Least and largest clip norm and noise multiplier: whatever follows from two of them can be computed with."""
+SHORTEST, LEAST, MOST = 1e-30, 1e-9, 1e9
+"""Least clip norm, least noise multiplier, and the largest of either: what follows from them can be computed with."""
 RAREST = 1e-9
 """Least probability of taking part that is no mistake."""
 
@@ -25,7 +25,7 @@ class Options(BaseModel):
 
     name: str = Field("", description="the mechanism's name")
     mode: Mode = Field("certified", description="`certified`: provable; `faithful`: as printed in the paper")
-    clip_norm: float = Field(1.0, ge=LEAST, le=MOST, description="bound on what one unit contributes")
+    clip_norm: float = Field(1.0, ge=SHORTEST, le=MOST, description="bound on what one unit contributes")
     noise_multiplier: float | None = Field(
         None,
         ge=LEAST,

@@ -18,11 +18,12 @@ from sordino.errors import RecipeError, SordinoWarning
 from sordino.events import Unbounded
 from sordino.mechanism import Mechanism
 from sordino.recipe import Recipe
-from sordino.runs.books import charging_for, refuse_if_spent, stream_name
+from sordino.runs.books import charging_for, refuse_if_spent
 from sordino.runs.context import RunContext
 from sordino.runs.folder import RunFolder
 from sordino.runs.idle import idle
 from sordino.runs.judgement import uneven
+from sordino.runs.stream import stream_name
 from sordino.runs.subject import keep_start, named_in, recall, refuse_own_mechanism, remembered
 
 
@@ -103,7 +104,7 @@ def begin(folder: RunFolder, context: RunContext, own: tuple[bool, bool, bool]) 
     path, heads = (recipe.ledger.path, None) if recipe.ledger.path else (folder.ledger, folder.heads)
     # the ledger is there before the folder holds a run: whoever goes on with that never has to make one
     with charging_for(context, path, "", heads=heads, witness=recipe.ledger.witness) as charging:
-        head, stream = charging.ledger.head, stream_name(context, charging.ledger)
+        head, stream = charging.ledger.head, stream_name(context, charging.ledger, own)
         for sentence in [*_slow(context), *_cautions(context), *filter(None, [uneven(context)]), *charging.warnings]:
             warnings.warn(sentence, SordinoWarning, stacklevel=3)
     name = f"{folder.path.name}-{secrets.token_hex(4)}"

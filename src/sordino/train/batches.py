@@ -20,7 +20,7 @@ from sordino.types import IntArray
 PADDING = 0.25
 """Largest share of a row of a rectangle that may be padding."""
 
-_CACHE = 1 << 23
+CACHED = 1 << 23
 """Numbers of records that are worked on at once: more would leave the caches, fewer make fixed costs count."""
 _NARROWEST = 64
 """Fewest columns of a part, so that matrix products stay efficient."""
@@ -56,7 +56,7 @@ class Rectangle:
         are added up; a rectangle that is cut has parts of more columns than `more_than`.
         """
         length = self.index.shape[1]
-        fitting = max(_NARROWEST, more_than + 1, _CACHE // max(1, numbers))
+        fitting = max(_NARROWEST, more_than + 1, CACHED // max(1, numbers))
         columns = -(-length // -(-length // fitting))  # parts of about the same length
         cuts = [first for first in range(0, length, columns) if not first or length - first > more_than]
         for first, end in zip(cuts, [*cuts[1:], length], strict=True):

@@ -8,13 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.errors import DataError, ModelError
 from sordino.layout import Layout
 from sordino.models.losses import Loss
 from sordino.random.streams import Randomness
 from sordino.stages import Trace, Update
 from sordino.train import engine as engines
+from sordino.train.batches import CACHED
 from sordino.train.descent import AfterStep, Descent, LastSteps
 from sordino.train.device import device_of
 from sordino.train.evaluation import Evaluation
@@ -26,6 +27,9 @@ from sordino.train.shard import Shard
 from sordino.train.sums import ExampleSum, StepSum
 from sordino.train.worker_pool import Parallelism, WorkerPool
 from sordino.types import IntArray
+
+_FEWEST_TESTED, _MOST_TESTED = 128, 1024
+"""Records that a model is tested on at once: as many as stay in the caches, of networks with wide layers fewer."""
 
 _PARALLELISM: dict[str, Parallelism] = {"auto": "when it pays", "processes": "always"}
 
@@ -173,8 +177,11 @@ class Trainer:
         found = self._pool.each(self._private, [(shard, w0, privacy, randomness, round_) for shard in shards])
         return Update(data.clients, _scattered(shards, found, w0.expand(0, -1)), data.sizes)
 
-    def evaluate(self, w: Tensor, x: Tensor, y: Tensor, batch: int = 1024) -> tuple[float, float | None]:
-        """Returns the mean loss, and the accuracy (None where targets are numbers)."""
+    def evaluate(self, w: Tensor, x: Tensor, y: Tensor, batch: int | None = None) -> tuple[float, float | None]:
+        """Returns the mean loss, and the accuracy (None where targets are numbers); `batch` records at a time."""
+        if batch is None:
+            record = engines.footprint(self._gradients, tuple(x.shape[1:]), x.dtype)
+            batch = min(_MOST_TESTED, max(_FEWEST_TESTED, CACHED // record))
         jobs = [(w, *part) for part in zip(x.split(batch), y.split(batch), strict=True)]
         losses, right = zip(*self._pool.each(self._evaluation, jobs), strict=True)
         return sum(losses) / len(y), None if y.is_floating_point() else sum(right) / len(y)

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sordino.account.ledger.chain_reader import LedgerRow
 from sordino.account.ledger.entry import canonical, now
-from sordino.account.ledger.hash_chain import LedgerRow
 from sordino.account.ledger.keys import LedgerKey, signed
 from sordino.errors import LedgerError, LedgerTampered
 
