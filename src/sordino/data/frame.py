@@ -81,7 +81,8 @@ class FrameReader:
             return np.array([places[text] for text in texts])
         if values.dtype.kind not in "iufb":
             raise DataError(f"column {name!r} holds names: list them in class_names, in the order of their classes.")
-        return values
+        numbers: NDArray[Any] = values
+        return numbers
 
     def _numbers(self, name: str) -> NDArray[np.float32]:
         values = self.values(name)

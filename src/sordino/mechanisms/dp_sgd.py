@@ -29,7 +29,7 @@ from sordino.errors import RecipeError
 from sordino.mechanism import Mechanism
 from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.noise import noise_for
-from sordino.mechanisms.spec import LEAST, MOST, RAREST, AuditCase, MechanismSpec, Options
+from sordino.mechanisms.spec import MOST, RAREST, SHORTEST, AuditCase, MechanismSpec, Options
 from sordino.perturb.gaussian import CentralGaussian
 from sordino.perturb.quantile import UNCLIPPED, QuantileGaussian
 from sordino.train.local import ExampleGradients
@@ -39,7 +39,7 @@ class DpSgd(Options):
     """Noisy sums of per-example clipped gradients; the server takes the steps (see server.learning_rate)."""
 
     name: Literal["dp_sgd"] = "dp_sgd"
-    clip_norm: float = Field(0.5, ge=LEAST, le=MOST, description="bound on the gradient of one record")
+    clip_norm: float = Field(0.5, ge=SHORTEST, le=MOST, description="bound on the gradient of one record")
     sampling_rate: float = Field(1.0, ge=RAREST, le=1, description="probability that a record is in a round's batch")
     trust: Literal["distributed", "central"] = Field("distributed", description="who adds the noise")
     quantile: float | None = Field(

@@ -12,8 +12,8 @@ from sordino.charts import ChartMaker
 from sordino.mechanism import Mechanism
 from sordino.types import Adjacency, Mode, Trust, Unit
 
-LEAST, MOST = 1e-9, 1e9
-"""Least and largest clip norm and noise multiplier: whatever follows from two of them can be computed with."""
+SHORTEST, LEAST, MOST = 1e-30, 1e-9, 1e9
+"""Least clip norm, least noise multiplier, and the largest of either: what follows from them can be computed with."""
 RAREST = 1e-9
 """Least probability of taking part that is no mistake."""
 
