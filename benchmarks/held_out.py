@@ -1,9 +1,9 @@
 """Compares features, rounds, paths and clip norms on training records that are held out: no test record is looked at.
 
-python -m benchmarks.held_out cifar10-eps-3 50,26000,0.1 100,26000,0.1 100,40000,0.1   # rounds,path,clip_norm each
-python -m benchmarks.held_out cifar10-eps-3 --epsilon 12 100,60000,0.1                 # what noise costs
+python -m benchmarks.held_out cifar10-eps-3 50,26000,0.1 50,34000,0.1 50,26000,0.2     # rounds,path,clip_norm each
+python -m benchmarks.held_out cifar10-eps-3-scattering --epsilon 12 100,60000,0.1      # what noise costs
 python -m benchmarks.held_out cifar10-eps-3 --records 11000 --held 5000 30,20000,0.1   # the first ones alone: quicker
-python -m benchmarks.held_out cifar10-eps-3 --set data.features=scattering 50,26000,0.1
+python -m benchmarks.held_out cifar10-eps-3 --set data.feature_count=128 50,26000,0.1
 
 A tenth of the training records (or --held of them) is held out, the rest is trained on with the noise that all of them
 would get; with --records too, it is that of the whole data set. Noise is of floats, and of one draw: this ranks
@@ -45,23 +45,23 @@ def unit(rows: Tensor) -> Tensor:
     return (flat / flat.norm(dim=1, keepdim=True).clamp_min(1e-9)).view_as(rows)
 
 
-def opened(x: Tensor, kept: Tensor, recipe: Recipe, mu: float, count: int, draws: torch.Generator) -> Tensor:
+def opened(x: Tensor, aside: int, recipe: Recipe, mu: float, count: int, draws: torch.Generator) -> Tensor:
     """Changes rows as the recipe's opening does, with noise for so many: mean taken away, channels turned, norm 1."""
     told, channels = recipe.opening, x.shape[1]
     if told.feature_mean:
         mean = torch.zeros(x.shape[1:], dtype=torch.float64)
-        for rows in kept.split(BLOCK):
-            mean += x[rows].double().sum(0)
+        for rows in x[aside:].split(BLOCK):
+            mean += rows.double().sum(0)
         noise = torch.randn(mean.shape, generator=draws, dtype=torch.float64) / (told.feature_mean * mu * count)
-        mean = mean / len(kept) + noise
+        mean = mean / (len(x) - aside) + noise
         for rows in x.split(BLOCK):
             rows.copy_(unit(rows - mean.float()))
     if told.channel_moment:
         moment = torch.zeros(channels, channels, dtype=torch.float64)
-        for rows in kept.split(BLOCK):
-            places = x[rows].flatten(2).transpose(0, 1).reshape(channels, -1)
+        for rows in x[aside:].split(BLOCK):
+            places = rows.flatten(2).transpose(0, 1).reshape(channels, -1)
             moment += (places @ places.T).double()
-        vector = packed(moment / len(kept))
+        vector = packed(moment / (len(x) - aside))
         vector += torch.randn(len(vector), generator=draws, dtype=torch.float64) / (told.channel_moment * mu * count)
         turn = whitening(unpacked(vector, channels), told.ridge).float()
         for rows in x.split(BLOCK):
@@ -72,8 +72,7 @@ def opened(x: Tensor, kept: Tensor, recipe: Recipe, mu: float, count: int, draws
 def score(
     x: Tensor,
     y: Tensor,
-    kept: Tensor,
-    held: Tensor,
+    aside: int,
     noise_of: tuple[float, int],
     setting: tuple[int, float, float],
     seed: int,
@@ -85,13 +84,13 @@ def score(
     weights, step = torch.zeros(x.shape[1], classes), path / (clip_norm * rounds)
     for _ in range(rounds):
         total = torch.zeros_like(weights)
-        for rows in kept.split(4 * BLOCK):
-            errors = (x[rows] @ weights).softmax(1) - functional.one_hot(y[rows], classes)
+        for rows, labels in zip(x[aside:].split(BLOCK), y[aside:].split(BLOCK), strict=True):
+            errors = (rows @ weights).softmax(1) - functional.one_hot(labels, classes)
             errors *= (clip_norm / errors.norm(dim=1, keepdim=True)).clamp_max(1)  # rows have norm 1
-            total += x[rows].T @ errors
+            total += rows.T @ errors
         noise = torch.randn(weights.shape, generator=draws) * clip_norm * math.sqrt(rounds) / mu
-        weights -= step * (total / len(kept) + noise / count)
-    return float((x[held] @ weights).argmax(1).eq(y[held]).float().mean()) * 100
+        weights -= step * (total / (len(x) - aside) + noise / count)
+    return float((x[:aside] @ weights).argmax(1).eq(y[:aside]).float().mean()) * 100
 
 
 def main() -> None:
@@ -108,17 +107,17 @@ def main() -> None:
     records = load(recipe.data.name, recipe.data.folder)
     y, told = records.train_y[: asked.records], recipe.data.model_dump()
     own = {name.removeprefix("feature_"): value for name, value in told.items() if name.startswith("feature_")}
-    x = FeatureSettings(recipe.data.features, **own)(records.train_x[: asked.records], cache_folder(None)).clone()
+    x = FeatureSettings(recipe.data.features, **own)(records.train_x[: asked.records], cache_folder(None))
     draws = torch.Generator().manual_seed(asked.seed)
     order, aside = torch.randperm(len(x), generator=draws), asked.held or len(x) // 10
-    kept, held = order[aside:], order[:aside]
+    x, y = x[order], y[order]  # whoever is held out comes first
     mu, count = gaussian_mu(asked.epsilon or recipe.budget.epsilon, recipe.budget.delta), len(records.train_y)
-    rows = opened(x, kept, recipe, mu, count, draws)
+    rows = opened(x, aside, recipe, mu, count, draws)
     left = mu * math.sqrt(1 - recipe.opening.feature_mean**2 - recipe.opening.channel_moment**2)
     for text in asked.settings:
         rounds, path, clip_norm = text.split(",")
         setting = int(rounds), float(path), float(clip_norm)
-        print(f"{text}: {score(rows, y, kept, held, (left, count), setting, asked.seed):.2f}", flush=True)
+        print(f"{text}: {score(rows, y, aside, (left, count), setting, asked.seed):.2f}", flush=True)
 
 
 if __name__ == "__main__":

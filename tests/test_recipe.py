@@ -68,7 +68,7 @@ def test_a_recipe_that_nests_without_end_is_told_so(tmp_path):
 
 @pytest.mark.parametrize(
     "setting",
-    [("geometric", "theta=1e308"), ("local_dp_sgd", "sampling_rate=1e-320"), ("a_dpfl", "sampling_rate=1e-9")],
+    [("geometric", "theta=1e308"), ("local_dp_sgd", "sampling_rate=1e-9"), ("a_dpfl", "sampling_rate=1e-9")],
 )
 def test_settings_beyond_all_bounds_are_refused_in_a_sentence(setting):
     name, value = setting

@@ -22,7 +22,7 @@ def sordino(step: Step, option: str):
     """Ten clients, their clipped gradients in one sum, noise as in a simulation."""
     import numpy as np
 
-    from sordino.data.federation import ClientData
+    from sordino.data.client_data import ClientData
     from sordino.models.losses import cross_entropy
     from sordino.random.streams import SERVER, Streams
     from sordino.train import LocalTraining, Trainer

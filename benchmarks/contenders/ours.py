@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from workloads import CLIP_NORM, LEARNING_RATE, Workload, data, flat
 
-from sordino.data.federation import Borrowed
+from sordino.data.client_data import Borrowed
 from sordino.models.losses import cross_entropy
 from sordino.random.streams import SERVER, Streams
 from sordino.train import LocalTraining, Trainer

@@ -28,7 +28,7 @@ from papers.rivals.steps import each_client
 from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.vouched import AsTrained
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.errors import SordinoError
 from sordino.events import SelfComposedDpEvent
 from sordino.mechanism import Mechanism

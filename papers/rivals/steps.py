@@ -13,7 +13,7 @@ from torch import Tensor
 from sordino.account.accountants.accountant import price
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.vouched import AsTrained
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.errors import RecipeError
 from sordino.mechanism import Adapter, Claim, Mechanism
 from sordino.mechanisms.facts import PublicFacts

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.errors import CompositionError
 from sordino.events import Charge, DpEvent, Guarantee, Unbounded
 from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sensitivity, Sent, Shielded, Summed, Update

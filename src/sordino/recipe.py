@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -213,7 +214,7 @@ def _sentence(error: ValidationError) -> str:
     if first["type"] == UNKNOWN_MECHANISM:
         name = first["ctx"]["tag"]
         return f"mechanism.name is {name!r}, which is not a mechanism: choose one of {', '.join(MECHANISMS)}"
-    message = first["msg"].removeprefix("Value error, ")
+    message = re.sub(r"0\.0{6,}\d+", lambda found: f"{float(found[0]):g}", first["msg"].removeprefix("Value error, "))
     given = "" if first["type"] == "value_error" else f" (it is {first['input']!r})"
     return f"{field}: {message[0].lower()}{message[1:]}{given}; `sordino recipe --explain` says what it takes"
 
@@ -222,6 +223,8 @@ def _nearest(place: list[str]) -> str:
     names: dict[str, Any] = dict(Recipe.model_fields)
     if len(place) > 1 and place[0] == "mechanism":
         names = {name: None for entry in MECHANISMS.values() for name in entry.options.model_fields}
+        if place[-1] in names:
+            return " of this mechanism"
     elif len(place) > 1 and place[0] in names:
         names = dict(Recipe.model_fields[place[0]].annotation.model_fields)  # type: ignore[union-attr]
     close = difflib.get_close_matches(place[-1], names, 1)

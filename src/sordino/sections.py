@@ -55,6 +55,9 @@ class DataSection(Section):
     label: str | None = Field(None, description="name of the label column (csv; default: label)")
     client: str | None = Field(None, description="name of the column that says whose record it is (csv)")
     drop: tuple[str, ...] | None = Field(None, description="names of columns to leave out (csv)")
+    columns: tuple[str, ...] | None = Field(
+        None, min_length=1, description="names of columns to learn from, in this order (csv; default: all others)"
+    )
     class_names: tuple[str, ...] | None = Field(
         None, min_length=2, description="values of the label column, in the order of their classes (csv)"
     )
@@ -123,6 +126,7 @@ class PublicSection(Section):
     ranges: dict[str, tuple[float, float]] | None = Field(
         None, description="lowest and highest value of features by name (`*`: all others), scaled to -1 … 1 by them"
     )
+    part: bool | None = Field(None, description="whether the data are a part (a fold, a try) of the declared records")
     shape: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(
         None, min_length=1, description="shape of one record, as the model sees it (needed across machines)"
     )
@@ -235,7 +239,7 @@ class SelectSection(Section):
     """Who is asked in a round."""
 
     kind: Literal["everyone", "poisson", "fixed"] = Field("everyone", description="how cohorts are drawn")
-    rate: float | None = Field(None, gt=0, le=1, description="probability of taking part (poisson)")
+    rate: float | None = Field(None, ge=1e-9, le=1, description="probability of taking part (poisson)")
     size: int | None = Field(None, ge=1, description="size of the cohort (fixed)")
 
     @model_validator(mode="after")
@@ -349,7 +353,9 @@ class LedgerSection(Section):
     """Where costs are remembered."""
 
     path: Path | None = Field(None, description="ledger file to share between runs (default: in the run folder)")
-    federation: str | None = Field(None, description="name of the federation whose clients pay (default: the data's)")
+    federation: str | None = Field(
+        None, min_length=1, description="name of the federation whose clients pay (default: the data's)"
+    )
     plan: Literal["left", "whole"] = Field(
         "left",
         description="noise for what earlier releases on a shared ledger leave of the budget, or as if there were none",

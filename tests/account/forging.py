@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from sordino.account.ledger.hash_chain import LedgerRow
+from sordino.account.ledger.chain_reader import LedgerRow
 from sordino.account.ledger.heads import HeadLog, heads_path
 from sordino.account.ledger.keys import LedgerKey, key_path
 

@@ -14,7 +14,7 @@ from sordino.account.accountants.accountant import price
 from sordino.account.accountants.filter import GaussianFilter
 from sordino.account.certificate.certificate import certify
 from sordino.account.ledger.budget import Budget
-from sordino.account.ledger.hash_chain import LedgerRow
+from sordino.account.ledger.chain_reader import LedgerRow
 from sordino.account.ledger.ledger import Ledger
 from sordino.account.ledger.listing import listing
 from sordino.errors import LedgerError

@@ -350,7 +350,7 @@ class TestRecomputing:
 
 
 class TestSettlementThatWaits:
-    """A settlement that was not made durable may be lost with the machine; what it leaves costs more, never less."""
+    """A settlement that was not made durable may be lost with what dies; what it leaves costs more, never less."""
 
     def test_lost_with_the_machine_the_reservation_counts_and_nothing_looks_cut(self, path, tmp_path):
         with Ledger.open(path) as ledger:
@@ -364,22 +364,26 @@ class TestSettlementThatWaits:
             assert not found.entries[-1].settled and found.entries[-1].charges
         assert len(list(verify(before))) == 3
 
-    @pytest.mark.parametrize("then", ["flush", "head", "close", "reserve"])
-    def test_it_is_published_as_soon_as_anything_rests_on_it(self, path, tmp_path, then):
+    @pytest.mark.parametrize("then", ["write", "flush", "head", "close", "reserve"])
+    def test_it_is_written_and_published_as_soon_as_anything_rests_on_it(self, path, then):
         with Ledger.open(path) as ledger:
-            ledger.settle(ledger.reserve("run", 7, np.array([7, 40]), CHARGE), CHARGE, durable=False)
-            seq, told = HeadLog(heads_path(path)).last().seq, ledger.newest
-            if then == "flush":
-                ledger.flush()
-            elif then == "head":
-                assert ledger.head == told
-            elif then == "reserve":
+            ledger.settle(ledger.reserve("run", 7, np.array([7, 40]), CHARGE), (), durable=False)
+            seq, reserved = HeadLog(heads_path(path)).last().seq, ledger.newest
+            with Ledger.open(path, write=False) as other:  # what is left if this process is killed
+                assert not other.entries[-1].settled and ledger.entries[-1].settled
+            told = None
+            if then == "reserve":
                 ledger.reserve("run", 8, np.array([8]), CHARGE)
+            elif then == "head":
+                told = ledger.head
             else:
-                ledger.close()
+                getattr(ledger, then)()
             last = HeadLog(heads_path(path)).last()
-            assert last.seq == seq + (2 if then == "reserve" else 1)
-            assert (last.head == told) == (then != "reserve")
+            assert last.seq == seq + {"write": 0, "reserve": 2}.get(then, 1)
+            assert (last.head == reserved) == (then == "write") and told in (None, last.head)
+            with Ledger.open(path, write=False) as other:
+                found = next(entry for entry in other.entries if (entry.run, entry.round_) == ("run", 7))
+                assert found.settled and not found.charges
         if then != "close":
             assert len(list(verify(path))) == 3
 

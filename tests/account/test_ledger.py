@@ -136,6 +136,28 @@ def test_what_its_writer_remembers_is_what_a_reader_finds(ledger, tmp_path):
     ledger.verify()
 
 
+def test_what_other_runs_released_is_told_apart_also_while_something_is_set_aside(ledger):
+    for run, round_ in (("a", 0), ("a", 1), ("b", 1), ("a", 2), ("c", 1)):
+        number = ledger.reserve(run, round_, ids(1), BOTH, repeatable=True, fingerprint=f"{run}'s seed")
+        ledger.settle(number, () if run == "b" else BOTH, digest="bits" if run != "b" else "", durable=False)
+
+    def told(run):
+        return [(entry.run, entry.round_, bool(entry.charges)) for entry in ledger.beside(run)]
+
+    def plain(run):
+        return sorted((e.run, e.round_, bool(e.charges)) for e in ledger.entries if e.run != run)
+
+    for run in ("a", "b", "c", "nobody"):
+        assert sorted(told(run)) == plain(run)
+    assert ledger.rounds == 4 and told("a") == [("b", 1, False), ("c", 1, True)]
+    with ledger.set_aside("a", 2, "a's seed") as replayed:
+        assert replayed and ledger.rounds == 2 and told("a") == [("b", 1, False)] and sorted(told("c")) == plain("c")
+    assert ledger.rounds == 4 and told("a") == [("b", 1, False), ("c", 1, True)]
+    assert [entry.seq for entry in ledger.entries] == sorted(entry.seq for entry in ledger.entries)
+    with ledger.set_aside("a", 3, "a's seed") as replayed:
+        assert not replayed and ledger.rounds == 4
+
+
 class TestRepetition:
     def test_the_same_seeded_release_is_charged_once(self, ledger, tmp_path):
         first = ledger.reserve("a", 1, ids(1, 2), BOTH, repeatable=True, fingerprint="seed 0")

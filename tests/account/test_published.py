@@ -93,8 +93,8 @@ def test_yuan_equation_8(aggregations, row):
 
 @pytest.mark.parametrize("theta", [0.9, 1.0, 1.1])
 def test_yuan_sum_is_the_sum_of_precisions(theta):
-    variances = published.yuan_variances(theta, 2.0, 30)
-    assert published.yuan_sum(theta, 30) == pytest.approx((4.0 / variances).sum())
+    variances = [4.0 * theta ** (m - 1) for m in range(1, 31)]  # Eq. (6)
+    assert published.yuan_sum(theta, 30) == pytest.approx(sum(4.0 / variance for variance in variances))
 
 
 @pytest.mark.parametrize(("at", "until"), [(1, 30), (10, 27), (27, 27)])

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from sordino.bound.predicted import PredictedBox
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.errors import SordinoError
 from sordino.layout import Layout
 from sordino.random.streams import Streams

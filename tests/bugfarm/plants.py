@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from sordino.account.ledger import hash_chain, heads, ledger, reading, sqlite, state
+from sordino.account.ledger.chain_reader import LedgerRow
 from sordino.account.ledger.clients import ClientRegister
-from sordino.account.ledger.hash_chain import HashChain, LedgerRow
+from sordino.account.ledger.hash_chain import HashChain
 from sordino.account.ledger.holders import Holdings
 from sordino.events import Charge, DpEvent, Guarantee
 from sordino.perturb.integer_shares import IntegerShares
@@ -100,7 +101,7 @@ def _amplifies_rounds_that_abort(patch: Patch) -> None:
 def _streams_by_seed(patch: Patch) -> None:
     """F4: streams are named by the seed alone, and no ledger asks whose noise it is."""
     patch.setattr(state.LedgerState, "lent", lambda self, entry: None)
-    patch.setattr(beginning, "stream_name", lambda context, ledger: f"seed {context.recipe.run.seed}")
+    patch.setattr(beginning, "stream_name", lambda context, ledger, own: f"seed {context.recipe.run.seed}")
 
 
 def _stops_at_the_price_of_the_path(patch: Patch) -> None:

@@ -18,7 +18,7 @@ from sordino.audit.scene import Scene
 from sordino.audit.whitebox import audit
 from sordino.client.side import ClientSide
 from sordino.client_state import ClientState
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.errors import CompositionError
 from sordino.random.streams import Streams
 from sordino.stages import Update

@@ -33,6 +33,16 @@ def test_json_is_one_object_and_nothing_else(command, tmp_path):
         (["--set", "data.name=mnist", "--set", "data.folder=nowhere"], "mnist"),
         (["--set", "mechanism.noise_multiplier=0.01"], "budget.epsilon"),
         (["--set", "ledger.path=no/such/people.db"], "ledger no/such/people.db"),
+        (["--set", "ledger.path="], "ledger.path) names no file"),
+        (["--set", "mechanism.clip_norm=1e308"], "mechanism.clip_norm: input should be less than or equal to"),
+        (["--set", "mechanism.clip_norm=1e-320"], "greater than or equal to 1e-09"),
+        (["--set", "mechanism.noise_multiplier=1e308"], "mechanism.noise_multiplier: input should be less than"),
+        (["--set", "select.kind=poisson", "--set", "select.rate=1e-300"], "select.rate: input should be greater than"),
+        (["--set", "ledger.witness=no/such/heads.jsonl"], "head log no/such/heads.jsonl cannot be written"),
+        (["--set", "ledger.federation="], "ledger.federation: string should have at least 1 character"),
+        (["--set", "public.shape=[3]"], "public.shape is [3], but a record has the shape"),
+        (["--set", "mechanism.name=dp_sgd", "--set", "mechanism.unit=client"], "is not a setting of this mechanism"),
+        (["--set", "budget.delta=0"], "budget.delta: input should be greater than or equal to 1e-100 (it is 0)"),
         (["--resume"], "--out"),
         (["--resume", "--out", "never"], "never holds no run that began: leave out --resume"),
         (["nowhere.toml"], "nowhere.toml"),
@@ -53,6 +63,42 @@ def test_nan_in_a_users_file_is_named(command, tmp_path):
     assert "own.csv" in done.stderr
     assert "Traceback" not in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["own.csv"]
+
+
+@pytest.mark.parametrize("extreme", ["1e-9", "1e9"])
+@pytest.mark.parametrize("setting", ["mechanism.clip_norm", "mechanism.noise_multiplier"])
+def test_the_most_extreme_numbers_that_are_taken_can_be_computed_with(command, setting, extreme, tmp_path):
+    told = ["--set", f"{setting}={extreme}", "--set", "budget.epsilon=none", "--set", "run.rounds=1"]
+    told += ["--set", "mechanism.name=dp_sgd", "--set", "mechanism.noise_multiplier=2"][: 4 if "clip" in setting else 2]
+    command("run", "--json", "--out", "o", *told, cwd=tmp_path)
+    assert (tmp_path / "o" / "public" / "certificate.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "sentence"),
+    [
+        ("x,label\n1,0\n".encode("utf-16"), "not text in UTF-8: save it as UTF-8 (iconv -f utf16 -t utf8)"),
+        ("x,label\nÄ,0\n".encode("latin-1"), "not text in UTF-8: save it as UTF-8 (iconv -f latin1 -t utf8)"),
+        (b"x,label\n1e300,0\n", "line 2: column x is '1e300', which single precision does not hold"),
+        (
+            b"x,label\n1,0\n2,1000000000000\n",
+            "has the label 1000000000000: name classes in class_names, or set classes",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_sentence(command, bytes_, sentence, tmp_path):
+    (tmp_path / "own.csv").write_bytes(bytes_)
+    done = command("run", "--data", "own.csv", cwd=tmp_path, code=2)
+    assert sentence in done.stderr and "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["own.csv"]
+
+
+def test_a_test_split_that_leaves_nobody_says_so(command, tmp_path):
+    lines = "".join(f"{place},{place % 2},c{place % 3}\n" for place in range(9))
+    (tmp_path / "own.csv").write_text("x,label,who\n" + lines)
+    told = ["--set", "data.client=who", "--set", "partition.kind=by_key", "--set", "data.test=0.99"]
+    done = command("run", "--data", "own.csv", *told, cwd=tmp_path, code=2)
+    assert "no client is left to train: set fewer aside (data.test)" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from sordino.client_state import ClientState
-from sordino.data.federation import ClientData, Federation
+from sordino.data.client_data import ClientData
+from sordino.data.federation import Federation
 from sordino.data.partition import PartitionTable
 from sordino.data.public import PublicCounts
 from sordino.errors import RecipeError

@@ -27,7 +27,7 @@ from sordino.data.features import (
 from sordino.data.features.cache import kept
 from sordino.data.features.patches import _patterns, foreseen
 from sordino.data.features.views import Opponent
-from sordino.errors import DataError
+from sordino.errors import DataError, StorageError
 from sordino.random.streams import Streams
 from sordino.recipe import Recipe
 from sordino.runs.setup import load
@@ -308,6 +308,15 @@ def test_a_cache_gives_back_the_same_and_computes_once(tmp_path: Path) -> None:
     kept("a", 1 - x, compute, folder)  # other records
     kept("a", x.view(2500, 2, 16, 16), compute, folder)  # the same bytes in another shape
     assert calls == [5000, 5000, 5000, 2500]
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o711, 0o770])
+def test_a_folder_that_others_can_look_into_is_refused(mode: int, tmp_path: Path) -> None:
+    """The names are digests of private records: they stood in whatever folder there was, for everybody to compare."""
+    tmp_path.chmod(mode)
+    with pytest.raises(StorageError, match="chmod 700"):
+        kept("a", images(5000), lambda records: records, tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_damaged_file_is_computed_anew(tmp_path: Path) -> None:

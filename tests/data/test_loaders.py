@@ -420,6 +420,7 @@ def test_npz_arrays_have_their_roles(tmp_path: Path) -> None:
         ({"x": np.zeros((2, 2)), "y": np.array([0, np.inf])}, r"bad.npz, y: record 1, feature 0 is inf"),
         ({"x": np.zeros((2, 2)), "y": np.zeros(2, int), "test_x": np.zeros((1, 2))}, "lacks the array 'test_y'"),
         ({"x": np.array([{}, {}], object), "y": np.zeros(2, int)}, "plain arrays"),
+        ({"x": np.full((2, 2), 1j), "y": np.zeros(2, int)}, "complex numbers: give real ones"),
     ],
 )
 def test_npz_complains_by_array(tmp_path: Path, arrays: dict[str, np.ndarray], sentence: str) -> None:

@@ -57,6 +57,17 @@ def test_a_declaration_that_the_data_contradict_is_named(told: PublicCounts, sen
         own().declare(told)
 
 
+def test_a_part_of_what_is_declared_may_be_far_less_and_never_more() -> None:
+    whole = assemble(recipe(), federation=own(public=PublicCounts(10, 40, 2)))
+    part = assemble(recipe(), federation=own(public=PublicCounts(10, 400, 2, part=True)))
+    assert part.federation.declared.total == 400
+    assert [part.mechanism.planned, part.mechanism.unit] == [whole.mechanism.planned, whole.mechanism.unit]
+    with pytest.raises(DataError, match=r"public.records is 19, but the data hold 40 records"):
+        own().declare(PublicCounts(10, 19, 2, part=True))
+    with pytest.raises(DataError, match=r"public.population is 21, but the data hold 10 clients, less than half"):
+        own().declare(PublicCounts(21, 40, 2, part=True))
+
+
 def test_the_models_output_has_as_many_classes_as_are_declared() -> None:
     context = assemble(recipe(), federation=own(public=PublicCounts(10, 40, 5)))
     assert context.federation.classes == 5 and context.layout.shapes[-1] == (5,)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_diabetes
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -18,7 +18,7 @@ from torch import nn
 
 from sordino.account.certificate.check import check
 from sordino.account.ledger.ledger import Ledger
-from sordino.errors import BudgetExceeded, DataError, RecipeError, SordinoError
+from sordino.errors import BudgetExceeded, DataError, RecipeError, SordinoError, SordinoWarning
 from sordino.recipe import Recipe
 from sordino.sklearn import PrivateClassifier, PrivateRegressor, Undeclared
 
@@ -100,11 +100,23 @@ def test_contradictions_are_refused(tumours: Any) -> None:
         classifier().fit(X * 100, y)
     with pytest.raises(Undeclared, match=r"malignant.*not in classes"):
         classifier(classes=["benign"]).fit(X, y)
-    with pytest.raises(DataError, match=r"X: records is 5000"):
-        classifier(records=5000).fit(X, y)
+    with pytest.raises(DataError, match=r"X: records is 200, but the data hold 569 records: declare at least 569"):
+        classifier(records=200).fit(X, y)
     with pytest.raises(Undeclared, match="give one pair for each"):
         classifier(feature_ranges=[(0, 1)] * 3).fit(X, y)
     assert issubclass(Undeclared, ValueError)
+
+
+def test_a_fold_has_fewer_rows_than_are_declared_and_is_fitted_all_the_same(tumours: Any) -> None:
+    """Two folds of 569 rows hold less than half of them each: a warning, the same noise and the same promise."""
+    with pytest.warns(SordinoWarning, match=r"records is 569, and X has 28\d rows: fine for a fold"):
+        search = GridSearchCV(classifier(rounds=3), {"learning_rate": [1.0, 4.0]}, cv=2, error_score="raise")
+        search.fit(*tumours)
+    assert search.best_estimator_.certificate_.entry("record", "outsider").epsilon <= 4.0
+    with pytest.warns(SordinoWarning, match="14.2 times as short"):
+        few = classifier(rounds=3).fit(tumours[0][:40], tumours[1][:40])
+    told = [model.certificate_.entry("record", "outsider").epsilon for model in (few, search.best_estimator_)]
+    assert told[0] == told[1]
 
 
 def test_seeded_fits_repeat_and_are_stamped_others_are_neither(tumours: Any) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import hinge_loss, log_loss
 from torch import Tensor, nn
-from torch.nn.utils.parametrizations import spectral_norm
+from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 
 from sordino.errors import ModelError
 from sordino.models import LOSSES, MODELS, build, check, loss
@@ -95,6 +95,8 @@ def test_regression_has_one_output() -> None:
         ("cnn_tfp", (784,), {}, "asks for images"),
         ("cnn_tfp", (1, 8, 8), {}, "too large for images"),
         ("mlp", IMAGES, {"hidden": (0,)}, r"model\.hidden is \(0,\)"),
+        ("mlp", IMAGES, {"hidden": (10**9,)}, r"layers of widths .*1,000,000,000.* weights, and a network by name at"),
+        ("linear", (10**8,), {}, "at most 100,000,000: make them narrower"),
         ("mlp", IMAGES, {"activation": "gelu"}, r"model\.activation is 'gelu'"),
     ],
 )
@@ -316,6 +318,36 @@ def test_models_that_remember_records_are_found_whatever_records_they_take(how: 
     """A table of one entry made all made-up records alike, a logarithm made every answer NaN, and NaN is like NaN."""
     with pytest.raises(ModelError, match="records that it saw before"):
         check(Remembers(how), (4,), kind)
+
+
+class Slanted(nn.Module):
+    """Adds a part and takes its value off again: answers stay what they were, and gradients tell of other records."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.last, self.other, self.kept = how, nn.Linear(4, 3), nn.Linear(4, 3), None
+
+    def forward(self, x: Tensor) -> Tensor:
+        before = x.mean(0) if self.how == "batch" or self.kept is None else self.kept
+        if self.how == "latest" or (self.how == "first" and self.kept is None):
+            self.kept = x.detach()[0].clone()
+        part = self.other(before)
+        return self.last(x) + part - part.detach()
+
+
+@pytest.mark.parametrize(("how", "why"), [("first", "saw before"), ("latest", "saw before"), ("batch", "in its batch")])
+def test_models_whose_gradients_tell_of_other_records_are_found(how: str, why: str) -> None:
+    """Only answers were compared: what a model keeps and shows in gradients alone was in everybody's sums."""
+    with pytest.raises(ModelError, match=f"gradient depends on .*{why}"):
+        check(Slanted(how), (4,))
+
+
+def test_a_model_that_cannot_be_copied_is_refused_in_a_sentence() -> None:
+    with pytest.warns(FutureWarning):
+        normed = torch.nn.utils.weight_norm(nn.Linear(4, 3))
+    with pytest.raises(ModelError, match="parametrizations"):
+        check(normed, (4,))
+    check(weight_norm(nn.Linear(4, 3)), (4,))
 
 
 def test_models_whose_answers_are_never_numbers_are_refused() -> None:

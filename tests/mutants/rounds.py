@@ -142,12 +142,12 @@ MUTANTS: tuple[Mutant, ...] = (
     *killed_by(
         "runs/test_run.py::test_the_budget_stops_the_run_before_the_release_and_keeps_the_model",
         "server/charging.py",
-        ("let everybody pay", "Charging.eligible", masked("_right", "_claim_allows")),
+        ("let everybody pay", "Charging.eligible", masked("_right", "claim_allows")),
     ),
     *killed_by(
         "mechanisms/test_component_adaptive.py::test_nobody_uploads_more_often_than_the_claim_allows",
         "server/charging.py",
-        ("hold no claim to the budget", "Charging.eligible", masked("_left", "_claim_allows")),
+        ("hold no claim to the budget", "Charging.eligible", masked("_left", "claim_allows")),
     ),
     *killed_by(
         "mechanisms/test_a_dpfl.py::test_the_opening_is_charged_to_everybody_exactly_once",
@@ -158,5 +158,31 @@ MUTANTS: tuple[Mutant, ...] = (
         "runs/test_run.py::test_aborted_rounds_are_told_and_paid_for_and_the_next_one_works",
         "runs/loop.py",
         ("hide aborted rounds", "_one", assigned("about", "{}", "aborted")),
+    ),
+    *killed_by(
+        "review/test_early_end.py::test_one_client_of_larger_means_does_not_keep_a_run_of_coins_going_unseen",
+        "server/early_end.py",
+        ("what all pay alike ends nothing", "chance_of_early_end", assigned("alike", "{}")),
+    ),
+    *killed_by(
+        "review/test_runs_on_one_ledger.py::test_scores_do_not_decide_how_much_a_client_pays_where_no_filter_holds_it",
+        "runs/books.py",
+        ("let scores decide who pays how much", "_require_one_price", condition("False", "all_can_pay")),
+    ),
+    *killed_by(
+        "review/test_runs_on_one_ledger.py::test_a_filter_adds_up_what_other_runs_released_by_other_noise",
+        "server/holding.py",
+        ("one filter for every noise", "held", condition("False", "GaussianFilter")),
+    ),
+    *killed_by(
+        "train/test_rounding.py::test_gradients_near_the_largest_numbers_keep_the_bound",
+        "train/gradients.py",
+        ("factors of few digits", "clip_factors", returned("factors.where(torch.isfinite(norms), 0.0)")),
+    ),
+    *killed_by(
+        "models/test_models.py::test_models_whose_gradients_tell_of_other_records_are_found",
+        "models/probing.py",
+        ("what a model kept does not count in gradients", "probe", condition("False", "alone")),
+        ("others of a batch do not count in gradients", "probe", condition("False", "among")),
     ),
 )

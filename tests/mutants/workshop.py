@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import compileall
+import gc
 import importlib.util
 import multiprocessing
 import os
@@ -10,6 +12,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from py_compile import PycInvalidationMode
 
 import pytest
 
@@ -17,8 +20,15 @@ from .mutant import ROOT, SOURCE, Mutant
 
 _BROKEN = ("SyntaxError", "ImportError", "NameError", "AttributeError", "TypeError")
 """Errors of a change that does not even run: they would make any test fail, and prove nothing about it."""
-_SLOW = ("torch", "scipy.stats", "scipy.optimize", "sklearn.datasets", "dp_accounting", "pydantic")
+_SLOW = (
+    *("torch", "torch.func", "scipy.stats", "scipy.optimize", "sklearn.datasets", "dp_accounting", "pydantic"),
+    *("hypothesis", "hypothesis.strategies", "hypothesis.extra.numpy", "anyio.pytest_plugin"),
+)
 """What every test imports: once here, and never again in the processes that are forked off."""
+_QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+"""Libraries that are there already need no rewriting: their own assertions are not what is asked."""
+_STALE = shutil.ignore_patterns("__pycache__")
+"""Bytecode that only a time says to be the source's."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +57,11 @@ class Workshop:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._clean = self._copy("clean")
+        # compiled once, each with its source's digest: a file that was changed is compiled again, and no other
+        compileall.compile_dir(self._clean, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
         for name in _SLOW:
             importlib.import_module(name)
+        gc.freeze()  # or every process would look through all of it for what nobody needs
 
     def clean(self, tests: list[str]) -> Verdict:
         """Runs tests on the package as it is."""
@@ -65,7 +78,7 @@ class Workshop:
 
     def _copy(self, name: str) -> Path:
         source = SOURCE if name == "clean" else self._clean / "sordino"
-        shutil.copytree(source, self._folder / name / "sordino")
+        shutil.copytree(source, self._folder / name / "sordino", ignore=_STALE if name == "clean" else None)
         return self._folder / name
 
     def _run(self, package: Path, *arguments: str) -> Verdict:
@@ -95,4 +108,4 @@ def _play(package: Path, arguments: tuple[str, ...], log: Path) -> None:
         print("sordino would not be imported from the copy")
         sys.exit(int(pytest.ExitCode.INTERNAL_ERROR))
     chosen = [f"tests/{argument}" if "::" in argument else argument for argument in arguments]
-    sys.exit(int(pytest.main(["-q", "--tb=line", "-p", "no:cacheprovider", "--hypothesis-seed=0", *chosen])))
+    sys.exit(int(pytest.main(["-q", "--tb=line", "-p", "no:cacheprovider", "--hypothesis-seed=0", *_QUIET, *chosen])))

@@ -21,13 +21,15 @@ from sordino.account.accountants.exact import separation_for
 from sordino.account.ledger.ledger import Ledger
 from sordino.client.side import ClientSide
 from sordino.client_state import ClientState
-from sordino.data.federation import ClientData, Federation
+from sordino.data.client_data import ClientData
+from sordino.data.federation import Federation
 from sordino.data.public import PublicCounts
 from sordino.errors import RecipeError
 from sordino.mechanism import Preparation
 from sordino.opening.channel_moment import ChannelMoment, packed, unpacked, whitening
 from sordino.opening.feature_map import MEAN, TURN, FeatureMap, shown
 from sordino.opening.feature_mean import FeatureMean
+from sordino.opening.sums import short_rows
 from sordino.random.streams import Streams
 from sordino.recipe import Recipe
 from sordino.runs.setup import assemble
@@ -269,3 +271,11 @@ def test_what_cannot_be_prepared_is_refused_in_a_sentence() -> None:
         context_of("mechanism.name=dropout_robust", "mechanism.mode=faithful")
     with pytest.raises(RecipeError, match="leave nothing"):
         Recipe.load(None, ["opening.feature_mean=0.8", "opening.channel_moment=0.7"])
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e20, 1e35, 1e37, 1e38, 3e38])
+def test_records_are_short_however_long_they_were(size: float) -> None:
+    """Beyond 10³⁷ factors have few digits in single precision: rows came out longer than what is charged."""
+    rows = short_rows(torch.randn(400, 784, generator=torch.Generator().manual_seed(1)).mul(size).clamp(-3e38, 3e38))
+    lengths = torch.linalg.vector_norm(rows.double(), dim=1)
+    assert (lengths <= 1).all() and (size > 1e30 or (lengths > 0).all())

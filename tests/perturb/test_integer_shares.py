@@ -8,6 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
+from aggregate.rounding import round_row
 from played import bounded_of, summed_of
 from sordino.aggregate.dither import Dither
 from sordino.aggregate.integers import Grid
@@ -214,7 +215,7 @@ def test_records_are_rounded_without_a_norm_to_hold_to():
     event = dither.event(TARGET**2, "add_remove")
     assert event.l2_sensitivity == pytest.approx(1.05 * CLIP * dither.scale)
     row = np.random.default_rng(0).normal(size=WIDTH)  # far longer than one record's vector
-    rounded = dither.round_row(row, np.random.default_rng(1))
+    rounded = round_row(dither, row, np.random.default_rng(1))
     assert np.abs(rounded - row * dither.scale).max() < 1
-    means = np.mean([dither.round_row(row, np.random.default_rng(s)) for s in range(400)], 0)
+    means = np.mean([round_row(dither, row, np.random.default_rng(s)) for s in range(400)], 0)
     assert np.abs(means - row * dither.scale).max() < 6 * 0.5 / 20

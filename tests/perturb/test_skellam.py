@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from perturb.variances import remaining
 from sordino.errors import RecipeError
 from sordino.perturb import skellam as part
 from sordino.perturb.skellam import SkellamShares, binomial, poisson, random_bits, skellam
@@ -146,7 +147,7 @@ def test_what_stays_on_the_sum_is_exactly_the_target(survivors):
         left += noise.values - SHARES.removable(noise, survivors, bits("split", client))
     assert fits(left, stats.skellam(45, 45))
     assert_variance(left, 90)
-    assert SHARES.remaining(survivors, survivors) == 90
+    assert remaining(SHARES, survivors, survivors) == 90
 
 
 def test_who_vanishes_before_revealing_leaves_more_noise():
@@ -156,7 +157,7 @@ def test_who_vanishes_before_revealing_leaves_more_noise():
         left += noise.values
         if client:
             left -= SHARES.removable(noise, 5, bits("split", client))
-    assert SHARES.remaining(5, 4) == pytest.approx(4 * 18 + 30)
+    assert remaining(SHARES, 5, 4) == pytest.approx(4 * 18 + 30)
     assert_variance(left, 102)
 
 

@@ -9,7 +9,8 @@ from oracles import assert_normal
 from played import summed_of
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.vouched import AsTrained, NoisedSteps
-from sordino.data.federation import ClientData, Federation
+from sordino.data.client_data import ClientData
+from sordino.data.federation import Federation
 from sordino.errors import SordinoError
 from sordino.events import ComposedDpEvent, GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent, Unbounded
 from sordino.models.losses import cross_entropy

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from review.test_what_cohorts_give_away import federation
+from sordino import run
 from sordino.account.ledger.budget import Budget
 from sordino.account.ledger.ledger import Ledger
 from sordino.events import Charge, GaussianDpEvent, Guarantee, PoissonSampledDpEvent
@@ -100,3 +102,37 @@ def test_one_client_more_may_not_decide_how_long_a_run_plays(ledger):
     assert chance(ledger, plan=hidden, budget=BUDGET) == 0.0  # all alike: it ends when it ends
     released(ledger, "first", 1)
     assert chance(ledger, plan=hidden, budget=BUDGET) == 1.0  # three have spent more than the others
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_one_client_of_larger_means_does_not_keep_a_run_of_coins_going_unseen(there, tmp_path):
+    """Nineteen may spend 3 and one may spend 6: with it 12 rounds, without it fewer, and its presence was "hidden"."""
+    data = federation(20) if there else federation(19, 20)
+    outcome = run(
+        federation=data,
+        out=tmp_path / "run",
+        mechanism={"name": "dp_fedavg", "noise_multiplier": 2.0},
+        select={"kind": "poisson", "rate": 0.5},
+        budget={"epsilon": 6.0, "clients": {str(client): 3.0 for client in range(19)}},
+        run={"rounds": 12},
+        idle_settings="warn",
+        progress=False,
+    )
+    assert (outcome.rounds == 12) == there
+    for told in (*outcome.certificate.entries, *outcome.document.promises):
+        assert told.epsilon is None or told.adjacency != "add_remove"
+
+
+def test_limits_that_leave_enough_clients_cost_no_promise(tmp_path):
+    outcome = run(
+        federation=federation(20),
+        out=tmp_path / "run",
+        mechanism={"name": "dp_fedavg", "noise_multiplier": 2.0},
+        select={"kind": "poisson", "rate": 0.5},
+        budget={"epsilon": 6.0, "clients": {"0": 3.0, "1": 3.0}},
+        run={"rounds": 12},
+        idle_settings="warn",
+        progress=False,
+    )
+    (told,) = [one for one in outcome.document.promises if one.observer == "outsider"]
+    assert outcome.rounds == 12 and told.adjacency == "add_remove" and told.epsilon < 6

@@ -1,6 +1,7 @@
 """What one run on a ledger does to the promises of the next: coins that an end showed, noise that followed releases."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 
 from review.test_what_cohorts_give_away import federation
 from sordino import run
+from sordino.account.certificate.check import check
 from sordino.account.ledger.ledger import Ledger
-from sordino.errors import LedgerError
+from sordino.errors import BudgetExceeded, LedgerError
 from sordino.runs import run as runs
 
 COINS = {"select": {"kind": "poisson", "rate": 0.5}, "idle_settings": "warn", "progress": False}
@@ -141,3 +143,43 @@ def test_a_reservation_that_was_never_settled_lends_its_noise_to_nobody(tmp_path
             ledger.reserve("b", 1, np.arange(3), [], repeatable=True, fingerprint="noise")
         ledger.reserve("b", 1, np.arange(3), [], repeatable=True, fingerprint="other noise")
         ledger.reserve("c", 1, np.arange(3), [], repeatable=False, fingerprint="noise")
+
+
+def test_a_filter_adds_up_what_other_runs_released_by_other_noise(tmp_path):
+    """After a run with coins no run could begin that chooses its noise: a Gaussian filter cannot price them."""
+    data = federation(20)
+    shared = {"federation": data, "ledger": {"path": str(tmp_path / "ledger.db")}, "idle_settings": "warn"}
+    coins = {"select": {"kind": "poisson", "rate": 0.5}, "mechanism": {"name": "dp_fedavg", "noise_multiplier": 9.0}}
+    run(out=tmp_path / "1", budget={"epsilon": 8.0}, run={"rounds": 2}, progress=False, **coins, **shared)
+    aside = replace(data, public_x=data.train_x[:8], public_y=data.train_y[:8])
+    chosen = {"name": "geometric", "trust": "central", "refine": True, "noise_multiplier": 9.0}
+    second = run(
+        out=tmp_path / "2", budget={"epsilon": 8.0}, run={"rounds": 2}, mechanism=chosen, progress=False,
+        **shared | {"federation": aside},
+    )  # fmt: skip
+    mine, told = outsider(second)
+    assert second.rounds == 2 and mine.accountant.startswith("rdp-filter") and mine.epsilon == pytest.approx(8.0)
+    assert told.epsilon == pytest.approx(8.0)
+    assert list(check(tmp_path / "2" / "public" / "certificate.json"))
+
+
+def test_scores_do_not_decide_how_much_a_client_pays_where_no_filter_holds_it(tmp_path):
+    """All but one may spend 4, and scores chose others first: certified 4.46 to one whom all rounds would cost 8."""
+    asked = {
+        "mechanism": {"name": "a_dpfl", "schedule": "geometric"},
+        "partition": {"clients": 20},
+        "select": {"kind": "fixed", "size": 1},
+        "run": {"rounds": 6},
+        "progress": False,
+    }
+    whole = run(out=tmp_path / "whole", budget={"epsilon": 8.0}, **asked)
+    best = whole.certificate.entries[0].worst
+    assert best.participations == 7 and best.epsilon == pytest.approx(8.0), "the opening, and all six rounds"
+    with pytest.raises(BudgetExceeded, match="scores would decide"):
+        limits = {str(client): 4.0 for client in range(1, 20)}
+        run(out=tmp_path / "limited", budget={"epsilon": 8.0, "clients": limits}, **asked)
+    shared = {"ledger": {"path": str(tmp_path / "ledger.db")}}
+    run(out=tmp_path / "first", budget={"epsilon": 2.0}, **asked, **shared)
+    with pytest.raises(BudgetExceeded, match="scores would decide"):
+        run(out=tmp_path / "second", budget={"epsilon": 8.0}, **asked, **shared)
+    assert not (tmp_path / "limited").exists() and not (tmp_path / "second").exists()

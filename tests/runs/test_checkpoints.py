@@ -49,6 +49,24 @@ def test_whoever_interrupts_a_run_finds_its_last_whole_round(tmp_path):
     assert RunFolder(tmp_path / "run").load(ClientStore()).here.round_ == 3
 
 
+@pytest.mark.parametrize("mechanism", ["dp_fedavg", "dp_fedavg_adaptive"])
+@pytest.mark.parametrize("every", [1, 3])
+def test_what_is_told_of_a_release_is_told_after_its_settlement_is_written(tmp_path, every, mechanism):
+    """Scores, and knobs that follow from a release: if it is played again and comes out otherwise, that is found."""
+    written = []
+
+    def look(metrics):
+        with Ledger.open(RunFolder(tmp_path / "run").ledger, write=False) as ledger:
+            written.append(ledger.entries[-1].settled)
+
+    run = {"rounds": 5, "evaluate_every": every}
+    sordino.run(recipe(run=run, mechanism={"name": mechanism}), out=tmp_path / "run", watcher=look)
+    tells = [every == 1 or mechanism == "dp_fedavg_adaptive" or round_ in (3, 5) for round_ in range(1, 6)]
+    assert written == tells
+    with Ledger.open(RunFolder(tmp_path / "run").ledger, write=False) as ledger:
+        assert all(entry.settled for entry in ledger.entries)
+
+
 def test_a_killed_run_ends_with_the_same_bits_and_the_same_cost(tmp_path):
     folder = killed_in(tmp_path / "run", 4)
     assert folder.load(ClientStore()) is None  # four rounds are on the books, and none in a checkpoint

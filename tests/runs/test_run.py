@@ -136,6 +136,15 @@ def test_a_ledger_remembers_between_runs(tmp_path):
     assert not (tmp_path / "third").exists()
 
 
+@pytest.mark.parametrize("name", ["dp_sgd", "dp_fedavg", "fed_ldp", "distributed_gaussian"])
+def test_noise_is_calibrated_by_the_accountant_that_charges(name, tmp_path):
+    """By the tighter one it had less noise than Rényi sums pay for, and the run ended early or never began."""
+    asked = {"epsilon": 4.0, "accountant": "rdp"}
+    played = sordino.run(small(mechanism={"name": name}, budget=asked, run={"rounds": 3}), out=tmp_path / "run")
+    assert (played.stopped, played.rounds) == ("rounds", 3)
+    assert max(entry.epsilon for entry in played.certificate.entries if entry.status == "certified") <= 4.0
+
+
 @pytest.mark.parametrize("name", ["fedavg", "fed_ldp", "laplace", "dp_fedavg", "dp_fedavg_adaptive", "dp_sgd"])
 def test_every_baseline_runs_on_the_default_with_dropouts_and_late_joiners(name, tmp_path):
     recipe = small(

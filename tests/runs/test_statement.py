@@ -76,3 +76,12 @@ def test_what_an_outsider_is_promised_for_the_noise_of_others_says_that_it_rests
     assert words in told("mechanism.name=fed_ldp").assumptions
     for name in ("laplace", "fed_cad", "dp_fedavg", "local_dp_sgd"):  # nothing is credited there
         assert words not in told(f"mechanism.name={name}").assumptions
+
+
+def test_records_that_were_declared_public_are_named_as_unprotected():
+    """A certificate said nothing of records that a recipe takes out of the promise."""
+    aside, scored = "declared public and set aside (data.public_fraction)", "test records, which were declared public"
+    words = "; ".join(told("mechanism.name=dp_sgd", "data.public_fraction=0.1").unprotected)
+    assert aside in words and scored in words
+    words = "; ".join(told("mechanism.name=dp_sgd", "public.test=false").unprotected)
+    assert aside not in words and scored not in words

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.layout import Layout
 
 

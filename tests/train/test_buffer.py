@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sordino.data.federation import Borrowed
+from sordino.data.client_data import Borrowed
 from sordino.models.losses import cross_entropy
 from sordino.random.streams import Streams
 from sordino.train import LocalTraining, Trainer, buffer

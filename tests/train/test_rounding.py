@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from sordino.data.federation import ClientData
+from sordino.bound.l2 import clip_rows
+from sordino.data.client_data import ClientData
 from sordino.errors import SordinoError
 from sordino.models.losses import cross_entropy
 from sordino.random.streams import Streams
@@ -15,10 +16,10 @@ from sordino.train import LocalTraining, Trainer
 from sordino.train import engine as engines
 from sordino.train.alike import batch_alike
 from sordino.train.batches import padded, rectangles
-from sordino.train.gradients import MARGIN, MOST, SINGLE, held
+from sordino.train.gradients import MARGIN, MOST, SINGLE, held, summed_clients, summed_examples
 from sordino.train.layered import _own
-from sordino.train.layers.layer import Component
-from sordino.train.layers.linear import Linear
+from sordino.train.layers.layer import PIECE, Component
+from sordino.train.layers.linear import Linear, _gram
 from sordino.train.shard import Shard
 from train.cohorts import cnn, mlp, weights
 
@@ -227,24 +228,38 @@ def test_the_norm_of_a_gradient_that_is_no_number_is_not_finite(bad):
     assert torch.isfinite(norms).tolist() == [True, False, True]
 
 
-@pytest.mark.parametrize("kind", ["plain", "cancelling"])
-def test_squared_norms_of_many_clients_are_those_of_each_alone(kind):
-    """Clients are turned into doubles a few at a time, which changes no bit; what cancels is rounded up."""
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("kind", ["plain", "cancelling", *SPREADS])
+def test_squared_norms_of_many_clients_are_those_of_each_alone(kind, biased):
+    """A client's company changes no bit of its norm, which is never understated, and what cancels is rounded up."""
     inputs, outputs, count = 784, 32, 12
-    layer = Linear(Component(0, (outputs, inputs)), Component(inputs * outputs, (outputs,)))
+    layer = Linear(Component(0, (outputs, inputs)), Component(inputs * outputs, (outputs,)) if biased else None)
     draws = torch.Generator().manual_seed(2)
     x, error = torch.rand(60, count, inputs, generator=draws), torch.randn(60, count, outputs, generator=draws)
     if kind == "cancelling":
         x[:, 1::2], error[:, 1::2] = x[:, ::2], -error[:, ::2]
         error[:, 0] *= 1 + 2.0**-10
+    elif kind != "plain":
+        x = spread_out(kind, 60 * count, inputs).view_as(x)
     squares, lengths = layer.squared_norms(x, error)
     for place in (0, 12, 13, 59):
         one, other = layer.squared_norms(x[place : place + 1], error[place : place + 1])
         assert torch.equal(squares[place], one[0]) and torch.equal(lengths[place], other[0])
-        wide = torch.cat([x[place], torch.ones(count, 1)], 1).double().numpy().astype(np.longdouble)
+        wide = torch.cat([x[place], torch.full((count, 1), float(biased))], 1).double().numpy().astype(np.longdouble)
         exact = ((error[place].double().numpy().astype(np.longdouble).T @ wide) ** 2).sum()
-        allowed = float(lengths[place]) ** 2 * 1e-10
+        allowed = float(lengths[place]) ** 2 * (PIECE + 8) * 2.0**-22  # what rounding was, and as much set aside
         assert float(exact) * (1 - 2.0**-23) <= float(squares[place]) <= float(exact) * (1 + 2.0**-22) + allowed
+
+
+@pytest.mark.parametrize("entries", [1, 32, 127, 128, 129, 784])
+@pytest.mark.parametrize("kind", SPREADS)
+def test_inner_products_are_off_by_no_more_than_is_set_aside(kind, entries):
+    rows = spread_out(kind, 10, entries).view(2, 5, entries)
+    for one, found in zip(rows.double().numpy(), _gram(rows).numpy(), strict=True):
+        lengths = np.sqrt([math.fsum(row * row) for row in one])
+        for i, j in np.ndindex(5, 5):
+            allowed = 129 * 2.0**-24 * lengths[i] * lengths[j] + entries * 2.0**-126
+            assert abs(found[i, j] - math.fsum(one[i] * one[j])) <= allowed
 
 
 def test_stretches_of_a_cohort_share_its_tensors():
@@ -256,3 +271,16 @@ def test_stretches_of_a_cohort_share_its_tensors():
         shard.records[start : start + size].tolist() for start, size in zip(shard.starts, shard.sizes, strict=True)
     ]
     assert found == [list(range(5, 25)), list(range(25, 30))] and shard.clients.tolist() == [7, 9]
+
+
+@pytest.mark.parametrize("bound", [1.0, 1e-2, 1e-4, 1e-6, 1e-8, 1e-12])
+def test_gradients_near_the_largest_numbers_keep_the_bound(bound):
+    """The factor that clips them has few digits in single precision: up to 1.9 bounds were added for one record."""
+    generator = torch.Generator().manual_seed(0)
+    for size in torch.linspace(20, 38.4, 200).tolist():
+        one = torch.randn(1, 1, 20, generator=generator, dtype=torch.float64)
+        one = (one / one.norm() * 10.0**size).clamp(-3e38, 3e38).float()
+        for sums, _ in (summed_examples(one, torch.ones(1, 1), bound), summed_clients(one[0], bound)):
+            assert float(sums.norm()) <= bound
+        rows, _ = clip_rows(one[0], bound)
+        assert float(torch.linalg.vector_norm(rows.double())) <= bound

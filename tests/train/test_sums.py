@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.models.losses import cross_entropy
 from sordino.random.streams import Streams
 from sordino.train import LocalTraining, Trainer

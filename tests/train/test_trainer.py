@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.errors import DataError, ModelError
 from sordino.layout import Layout
 from sordino.models.losses import cross_entropy, mse

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -12,11 +13,14 @@ from typer.testing import CliRunner
 from sordino.account.accountants.accountant import epsilon
 from sordino.account.ledger.ledger import Ledger
 from sordino.cli.tune import tune
+from sordino.data.federation import Federation
+from sordino.data.public import PublicCounts
 from sordino.errors import BudgetExceeded, RecipeError
 from sordino.events import BestOfMany, SelfComposedDpEvent
 from sordino.recipe import Recipe
 from sordino.tune.charged import charged
 from sordino.tune.grid import SettingsGrid
+from sordino.tune.stand_in import stand_in
 
 SMALL = ("partition.clients=24", "run.rounds=2", "budget.epsilon=4", "data.public_fraction=0.2", "train.steps=1")
 CENTRAL = (*SMALL, "mechanism.name=dp_fedavg")
@@ -72,6 +76,29 @@ def test_earlier_runs_on_the_ledger_count(tmp_path: Path) -> None:
     assert not (tmp_path / "second" / "private" / "trials").exists(), "nothing was trained"
 
 
+def test_two_searches_on_one_ledger_share_no_draw(tmp_path: Path) -> None:
+    """Trials had ledgers of their own and seeds by their number: a second search drew all noise of the first again."""
+    ledger = f"ledger.path='{tmp_path / 'shared.db'}'"
+    recipe = Recipe.load(None, [*CENTRAL, "budget.epsilon=30", "mechanism.noise_multiplier=6", ledger])
+    grid = SettingsGrid.parse(["server.learning_rate=2"])
+    first, second = (charged(recipe, grid, 3, tmp_path / name, quiet) for name in ("first", "second"))
+    assert first.best.settings == second.best.settings
+    seeds = [
+        {Recipe.load(one / "private" / "recipe.toml").run.seed for one in sorted(folder.glob("private/trials/*"))}
+        for folder in (tmp_path / "first", tmp_path / "second")
+    ]
+    assert not seeds[0] & seeds[1]
+    models = [(tmp_path / name / "public" / "model.safetensors").read_bytes() for name in ("first", "second")]
+    assert models[0] != models[1]
+
+
+def test_a_search_with_a_ledger_of_its_own_repeats_to_the_bit(tmp_path: Path) -> None:
+    found = [charged(Recipe.load(None, CENTRAL), GRID, 3, tmp_path / name, quiet) for name in ("a", "b")]
+    assert found[0].attempts == found[1].attempts
+    a, b = ((tmp_path / name / "public" / "model.safetensors").read_bytes() for name in ("a", "b"))
+    assert a == b
+
+
 @pytest.mark.parametrize(
     ("settings", "grid", "sentence"),
     [
@@ -105,3 +132,17 @@ def test_the_command_chooses_on_stand_in_data_for_nothing(tmp_path: Path) -> Non
     assert chosen.mechanism.clip_norm == 0.5 and chosen.data.name == "digits"
     shown = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert "cost: nothing" in shown.output and "mechanism.clip_norm=0.5" in shown.output
+    assert Path(told["recipe"]).stat().st_mode & 0o077 == 0, "the whole recipe: its seed, clients and files"
+
+
+def test_data_that_stand_in_follow_from_the_declaration_alone(tmp_path: Path) -> None:
+    """Where records have owners, as many were dealt to as there really are: settings that fit 20 tell them from 19."""
+    rng = np.random.default_rng(0)
+    x, y, declared = rng.standard_normal((400, 4)), rng.integers(0, 2, 400), PublicCounts(24, 400, 2)
+    recipe = Recipe.load(None, ["partition.kind=by_key", "budget.clients={ anna = 1.0 }"])
+    made = []
+    for clients in (20, 19):
+        owners = [f"client {place % clients}" for place in range(400)]
+        federation = Federation.of(x, y, owners, test=None, classes=2, public=declared)
+        made.append(stand_in(recipe, federation, "synthetic", tmp_path).to_toml())
+    assert made[0] == made[1] and "clients = 24" in made[0] and "anna" not in made[0]

@@ -89,8 +89,3 @@ class Dither:
                 "before it is rounded: raise aggregate.rounding, or hold fewer records at a client"
             )
         return np.floor(values + draw(np.arange(len(values)), 0)).astype(np.int64)
-
-    def round_row(self, row: FloatArray, generator: np.random.Generator) -> IntArray:
-        """Returns one client's row: as `round_rows`."""
-        one: IntArray = self.round_rows(np.asarray(row)[None], lambda _, __: generator.random(self.width)[None])[0]
-        return one

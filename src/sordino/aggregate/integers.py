@@ -129,11 +129,6 @@ class Grid:
         out[left] = np.where((_squared(truncated) <= self.squared_norm)[:, None], truncated, 0)
         return out
 
-    def round_row(self, row: FloatArray, generator: np.random.Generator) -> IntArray:
-        """Returns one client's vector: as `round_rows`."""
-        one: IntArray = self.round_rows(np.asarray(row)[None], lambda _, __: generator.random(self.width)[None])[0]
-        return one
-
     def to_floats(self, total: IntArray) -> FloatArray:
         """Returns a decoded sum in the units of the rows."""
         return total / self.scale

@@ -15,7 +15,8 @@ from sordino.audit.counts import CONFIDENCE
 from sordino.audit.network import Network
 from sordino.audit.people import with_canary_clients, with_records
 from sordino.audit.replay import Replayed, replay
-from sordino.data.federation import Borrowed, ClientData, Federation
+from sordino.data.client_data import Borrowed, ClientData
+from sordino.data.federation import Federation
 from sordino.errors import RecipeError
 from sordino.mechanism import Local
 from sordino.recipe import Recipe

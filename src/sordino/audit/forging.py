@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sordino.account.ledger.hash_chain import LedgerRow
+from sordino.account.ledger.chain_reader import LedgerRow
 
 Rewrite = Callable[[Sequence[LedgerRow]], Sequence[LedgerRow]]
 

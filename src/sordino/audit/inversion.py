@@ -20,7 +20,8 @@ from sordino.audit.network import Network
 from sordino.audit.people import undeclared
 from sordino.audit.picture import psnr, save_grid, ssim
 from sordino.audit.release import release
-from sordino.data.federation import ClientData, Federation
+from sordino.data.client_data import ClientData
+from sordino.data.federation import Federation
 from sordino.errors import RecipeError
 from sordino.random.streams import Streams
 from sordino.recipe import Recipe

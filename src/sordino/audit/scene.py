@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from sordino.audit.people import undeclared
-from sordino.data.federation import ClientData, Federation
+from sordino.data.client_data import ClientData
+from sordino.data.federation import Federation
 from sordino.data.partition import PartitionTable
 from sordino.data.public import PublicCounts
 from sordino.mechanism import Mechanism

@@ -18,12 +18,12 @@ def clip_rows(rows: Tensor, clip_norm: float, order: float = 2) -> tuple[Tensor,
     """Scales every row down to at most `clip_norm`, and says which rows were changed.
 
     **Formal guarantees**: every returned row has norm ≤ `clip_norm`; the scale leaves one part in 10⁶ for the rounding
-    of single precision. A row that holds NaN or ∞, or whose norm exceeds 10³⁰ (a scale that single precision cannot
-    hold), becomes zero.
+    of single precision. A row that holds NaN or ∞, or whose norm exceeds 10³⁰ or 10³⁷ clip norms (a scale that single
+    precision cannot hold), becomes zero.
     """
     rows = rows if rows.dtype == torch.float64 else rows.float()
     norms = torch.linalg.vector_norm(rows, order, dim=1, dtype=torch.float64)
-    sane = norms <= _HUGE  # false for NaN too
+    sane = norms <= min(_HUGE, 1e37 * clip_norm)  # false for NaN too
     scale = torch.where(norms > clip_norm, clip_norm * (1 - 1e-6) / norms, torch.ones_like(norms))
     clipped = (rows * scale.unsqueeze(1).to(rows.dtype)).where(sane.unsqueeze(1), torch.zeros((), dtype=rows.dtype))
     return clipped, (norms > clip_norm) | ~sane

@@ -61,7 +61,7 @@ def _free(
 ) -> dict[str, Any]:
     from sordino.cli.progress import Bar, going_on
     from sordino.compare.playing import play_all
-    from sordino.files import PUBLIC, make_folder, replace_file
+    from sordino.files import PRIVATE, PUBLIC, make_folder, replace_file
     from sordino.runs.setup import load
     from sordino.tune.grid import with_settings
     from sordino.tune.search import candidates, scored
@@ -73,7 +73,8 @@ def _free(
         failed = play_all(tried, jobs, progress.show)
     rows = scored(tried, failed)
     target = out / "chosen.toml"
-    replace_file(target, with_settings(recipe, rows[0].settings).to_toml().encode(), PUBLIC)
+    # the whole recipe, to be run: its seed, clients by name and files are nobody else's business
+    replace_file(target, with_settings(recipe, rows[0].settings).to_toml().encode(), PRIVATE)
     table = [
         {"settings": list(row.settings), "score": row.mean if row.scores else None, "failed": row.failed}
         for row in rows

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from sordino.client_state import ClientState
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.errors import CompositionError, ProtocolError
 from sordino.mechanism import Mechanism
 from sordino.opening.feature_map import FeatureMap, through

@@ -1,8 +1,9 @@
 """Data sets, and how they are spread over clients."""
 
 from sordino.data.catalogue import DATASETS
+from sordino.data.client_data import ClientData
 from sordino.data.dataset import Dataset
-from sordino.data.federation import ClientData, Federation, Partition
+from sordino.data.federation import Federation, Partition
 from sordino.data.make import federate, load
 from sordino.data.normalise import NORMALISE
 from sordino.data.public import PublicCounts

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sordino.data import disjoint
+from sordino.data.client_data import Borrowed, ClientData
 from sordino.data.finite import require_finite
 from sordino.data.keyed import key
 from sordino.data.partition import Partition
@@ -25,59 +26,7 @@ from sordino.data.records import count_classes, inputs, labels, require_owners, 
 from sordino.errors import DataError
 from sordino.types import IntArray
 
-__all__ = ["Borrowed", "ClientData", "Federation", "Partition"]
-
-
-@dataclass(frozen=True, eq=False)
-class ClientData:
-    """The records of a cohort, one client after the other: client k's are x[offsets[k]:offsets[k + 1]]."""
-
-    clients: IntArray
-    offsets: IntArray
-    x: Tensor
-    y: Tensor
-
-    @property
-    def sizes(self) -> IntArray:
-        """Number of records of each client."""
-        return np.diff(self.offsets)
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of one record."""
-        return tuple(self.x.shape[1:])
-
-    @property
-    def input_dtype(self) -> torch.dtype:
-        """Floats, or whole numbers (a text's)."""
-        return self.x.dtype
-
-
-class Borrowed(ClientData):
-    """The same records, left where they are in the federation's tensors: gathered only where somebody looks."""
-
-    def __init__(self, clients: IntArray, offsets: IntArray, records: IntArray, x: Tensor, y: Tensor) -> None:
-        vars(self).update(clients=clients, offsets=offsets, records=records, source_x=x, source_y=y)
-
-    records: IntArray
-    source_x: Tensor
-    source_y: Tensor
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        return tuple(self.source_x.shape[1:])
-
-    @property
-    def input_dtype(self) -> torch.dtype:
-        return self.source_x.dtype
-
-    @cached_property
-    def x(self) -> Tensor:
-        return self.source_x.index_select(0, torch.from_numpy(self.records))
-
-    @cached_property
-    def y(self) -> Tensor:
-        return self.source_y.index_select(0, torch.from_numpy(self.records))
+__all__ = ["Federation", "Partition"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,4 +262,7 @@ def _check_split(name: str, x: Tensor, y: Tensor, classes: int) -> None:
         )
     if classes and len(y) and (int(y.min()) < 0 or int(y.max()) >= classes):
         wrong = int(torch.nonzero((y < 0) | (y >= classes))[0, 0])
-        raise DataError(f"{name}: record {wrong} has label {int(y[wrong])}; labels must be 0 … {classes - 1}.")
+        raise DataError(
+            f"{name}: record {wrong} has label {int(y[wrong])}; labels must be 0 … {classes - 1}: name others in "
+            "class_names, or declare more classes."
+        )

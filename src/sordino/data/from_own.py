@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from sordino.data.federation import Federation
-from sordino.data.loaders.cells import GAPS, Columns, Missing
+from sordino.data.frame import FrameReader
+from sordino.data.loaders.cells import Columns, Missing
 from sordino.data.make import federate
 from sordino.data.public import PublicCounts
 from sordino.data.ranges import Outside, Range, in_ranges
@@ -50,16 +50,19 @@ def from_dataframe(
         missing: what becomes of gaps: `refuse`, `middle` (of the declared range), or `leave_out` their records.
         **options: what else `Federation.of` takes.
     """
-    columns = [str(name) for name in frame.columns]
+    reader = FrameReader(frame)
     for name in (label, *([client] if client else []), *drop):
-        if name not in columns:
-            raise DataError(f"the data frame has no column {name!r}: it has {', '.join(columns)}.")
-    used = Columns.of([name for name in columns if name not in {label, client, *drop}], categories or {}, missing)
+        reader.values(name)  # or it says that there is none
+    used = Columns.of([name for name in reader.names if name not in {label, client, *drop}], categories or {}, missing)
     if not used.names:
         raise DataError("the data frame has no columns left to learn from: drop fewer.")
-    numbers, kept = _features(frame, used)
-    y = _labels(frame, label, class_names)[kept]
-    named = None if client is None else np.asarray(frame[client])[kept]
+    numbers, kept = reader.features(used)
+    if not len(numbers):
+        raise DataError(
+            "every record of the data frame has a gap: set missing='middle', or drop the columns with gaps."
+        )
+    y = reader.labels(label, class_names, kept)
+    named = None if client is None else reader.values(client)[kept]
     if named is not None:
         require_owners(f"the data frame's column {client!r}", named)  # before a gap becomes a name like others
     owners = None if named is None else [str(name) for name in named]
@@ -119,53 +122,6 @@ def from_dataloaders(
     x, y = (torch.cat([part[place] for part in parts.values()]) for place in (0, 1))
     aside = test if test is None or isinstance(test, float) else _all("test", test)
     return Federation.of(x, y, owners, test=aside, **{"name": "data loaders"} | options)
-
-
-def _features(frame: Any, used: Columns) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Returns the features of the records that are kept (gaps are NaN), and which records those are."""
-    numbers = [_numbers(frame, name) for name in used.numbers]
-    coded, empty = [], [np.isnan(column) for column in numbers]
-    for name, words in used.categories.items():
-        texts = np.array(["" if _gap(value) else str(value) for value in np.asarray(frame[name])], object)
-        empty.append(texts == "")
-        unknown = next((text for text in texts if text and text not in words), None)
-        if unknown is not None:
-            raise DataError(f"column {name!r} holds {unknown!r}, which categories[{name!r}] lacks: add it.")
-        coded += [(texts == word).astype(np.float32) for word in words]
-    gaps = np.any(empty, axis=0)
-    if gaps.any() and used.missing == "refuse":
-        raise DataError(
-            f"record {int(np.flatnonzero(gaps)[0])} has a gap ({int(gaps.sum())} in all have): missing='middle' counts "
-            "gaps as the middle of the declared range, missing='leave_out' leaves those records out."
-        )
-    kept = ~gaps if used.missing == "leave_out" else np.ones_like(gaps)
-    return np.stack([*numbers, *coded], axis=1)[kept], kept
-
-
-def _gap(value: object) -> bool:
-    return str(value).casefold() in GAPS
-
-
-def _numbers(frame: Any, name: str) -> np.ndarray[Any, Any]:
-    try:
-        return np.asarray(frame[name]).astype(np.float32)
-    except (TypeError, ValueError):
-        raise DataError(
-            f"column {name!r} holds something that is no number: list its words in categories, or name it in drop."
-        ) from None
-
-
-def _labels(frame: Any, label: str, class_names: Sequence[str]) -> np.ndarray[Any, Any]:
-    values = np.asarray(frame[label])
-    if class_names:
-        places = {name: place for place, name in enumerate(class_names)}
-        unknown = next((value for value in values if value not in places), None)
-        if unknown is not None:
-            raise DataError(f"column {label!r} holds {str(unknown)!r}, which class_names lacks: add it.")
-        return np.array([places[value] for value in values])
-    if values.dtype.kind not in "iufb":
-        raise DataError(f"column {label!r} holds names: list them in class_names, in the order of their classes.")
-    return values
 
 
 def _all(name: str, batches: Batches) -> tuple[Tensor, Tensor]:

@@ -53,7 +53,7 @@ class PartitionTable:
     def __post_init__(self) -> None:
         empty = np.flatnonzero(np.diff(self.offsets) <= 0)
         if len(self.offsets) < 2:
-            raise DataError("partition: there are no clients; name at least one (partition.clients ≥ 1).")
+            raise DataError("partition: no client is left to train: set fewer aside (data.test), or give more records.")
         if len(empty):
             raise DataError(
                 f"partition: client {empty[0]} has no data ({len(empty)} of {self.count} clients have none); "

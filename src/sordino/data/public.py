@@ -34,6 +34,9 @@ class PublicCounts:
         sizes: whether every client's own number of records is public (what some papers weight by).
         test: whether the test records are public.
         ranges: lowest and highest value of features by name or number (`*`: all others): they are scaled by it.
+        part: whether these data are a part of what is declared (a fold, a first try): far fewer records are no
+            contradiction then. Promises hold all the same, as they rest on `records` from above alone; steps are as
+            much smaller as records are fewer, since sums are divided by the number that is expected.
     """
 
     population: int | None = None
@@ -44,6 +47,7 @@ class PublicCounts:
     sizes: bool | None = None
     test: bool | None = None
     ranges: Mapping[str, Range] | None = None
+    part: bool | None = None
 
     def plus(self, other: PublicCounts) -> PublicCounts:
         """Returns these facts with what the other declares in their place."""
@@ -98,19 +102,21 @@ def require(told: PublicCounts, federation: Federation) -> None:
         )
     sizes = federation.sizes()
     _amount(federation, "population", told.people, federation.population, "clients", most=told.people)
-    _amount(federation, "records", told.total, int(sizes.sum()), "records", most=FARTHEST * told.total)
+    held = int(sizes.sum())
+    _amount(federation, "records", told.total, held, "records", FARTHEST * told.total, few=bool(told.part))
     if told.most_records is not None and int(sizes.max()) > told.most_records:
         raise _contradiction(federation, "most_records", told.most_records, "a client holds more", "raise it")
     if told.least_records is not None and int(sizes.min()) < told.least_records:
         raise _contradiction(federation, "least_records", told.least_records, "a client holds fewer", "lower it")
 
 
-def _amount(federation: Federation, name: str, told: int, found: int, what: str, most: int) -> None:
+def _amount(federation: Federation, name: str, told: int, found: int, what: str, most: int, few: bool = False) -> None:
     if found > most:
         raise _contradiction(federation, name, told, f"the data hold {found} {what}", f"declare at least {found}")
-    if FARTHEST * found < told:
-        why = f"the data hold {found} {what}, less than half of that"
-        raise _contradiction(federation, name, told, why, "declare a number nearer to the truth")
+    if FARTHEST * found < told and not few:
+        why, remedy = f"the data hold {found} {what}, less than half of that", "declare a number nearer to the truth"
+        part = ", or public.part = true if these are a part of them" if name == "records" else ""
+        raise _contradiction(federation, name, told, why, remedy + part)
 
 
 def _contradiction(federation: Federation, name: str, told: int, why: str, remedy: str) -> DataError:

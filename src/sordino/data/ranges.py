@@ -54,7 +54,13 @@ def scaled(
 
 
 def in_ranges(
-    name: str, x: Tensor, ranges: Mapping[str, Range], columns: Sequence[str], outside: Outside, coded: int = 0
+    name: str,
+    x: Tensor,
+    ranges: Mapping[str, Range],
+    columns: Sequence[str],
+    outside: Outside,
+    coded: int = 0,
+    without_range: Literal["refuse", "zero"] = "refuse",
 ) -> Tensor:
     """Returns records of a table scaled by their ranges, with each gap (NaN) at the middle of its range, which is 0.
 
@@ -65,15 +71,14 @@ def in_ranges(
         columns: names of the features.
         outside: whether values outside are refused or clipped.
         coded: how many features, the last ones, stand for words: they stay as they are.
-
-    **Edge cases**: a gap in a feature without a range has no middle, and is refused.
+        without_range: what becomes of a gap in a feature without a range, which has no middle.
     """
     amounts = x.shape[-1] - coded
     made = x[..., :amounts]
     if ranges and amounts:
         made = scaled(name, made, ranges, columns[:amounts], outside)
     gaps = made.isnan()
-    if gaps.any():
+    if without_range == "refuse" and gaps.any():
         ranged = {place for place in range(amounts) if EVERY in ranges or {columns[place], str(place)} & set(ranges)}
         lacking = [columns[place] for place in sorted(set(torch.nonzero(gaps)[:, -1].tolist()) - ranged)]
         if lacking:
@@ -82,7 +87,7 @@ def in_ranges(
                 f"{'have' if len(lacking) > 1 else 'has'} gaps and no range: declare public.ranges for "
                 f"{'them' if len(lacking) > 1 else 'it'}."
             )
-        made = made.nan_to_num(0.0)
+    made = made.masked_fill(gaps, 0.0)
     return torch.cat([made, x[..., amounts:]], -1) if coded else made
 
 

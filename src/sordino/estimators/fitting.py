@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Mapping
 from numbers import Integral
 from pathlib import Path
@@ -17,10 +18,10 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from torch import Tensor, nn
 
 from sordino.data.federation import Federation
-from sordino.data.public import PublicCounts
+from sordino.data.public import FARTHEST, PublicCounts
 from sordino.data.ranges import Outside, scaled
 from sordino.data.records import require_owners
-from sordino.errors import DataError, RecipeError
+from sordino.errors import DataError, RecipeError, SordinoWarning
 from sordino.estimators.declared import Undeclared, count_of, own_words, ranges_of
 from sordino.mechanisms import MECHANISMS
 from sordino.recipe import Recipe
@@ -78,7 +79,7 @@ class PrivateEstimator(BaseEstimator):
             options: further settings of the mechanism, such as `clip_norm` or `sampling_rate`.
             feature_ranges: declared (lowest, highest): one pair, one for each feature, or a mapping; or `unscaled`.
             outside: whether `fit` refuses values outside their range, or clips them; `predict` always clips.
-            records: declared number of training rows, or `observed`.
+            records: declared number of training rows, or `observed`; fewer (a fold) are warned about, not refused.
             population: declared number of groups, or `observed`; one without groups.
             model: `linear`, `mlp`, another of sordino's by name, or a torch module of your own.
             hidden: widths of hidden layers (`mlp`).
@@ -141,10 +142,22 @@ class PrivateEstimator(BaseEstimator):
         owners = np.zeros(len(X), np.int64) if groups is None else _owners(X, groups)
         self._ranges = ranges_of(self.feature_ranges, list(getattr(self, "feature_names_in_", ())), X.shape[1])
         people = 1 if groups is None else count_of("population", self.population, len(np.unique(owners)))
-        told = PublicCounts(people, count_of("records", self.records, len(X)), classes, test=True)
+        told = PublicCounts(people, self._expected(len(X)), classes, test=True, part=True)
         with own_words():
             x = self._scaled(X, self.outside)
             return Federation.of(x, y, owners, None, classes, 0, self.federation or "X", told)
+
+    def _expected(self, found: int) -> int:
+        """Returns the declared number of rows; far fewer may be a fold's, which a warning says."""
+        expected = count_of("records", self.records, found)
+        if FARTHEST * found < expected:
+            warnings.warn(
+                f"records is {expected}, and X has {found} rows: fine for a fold of a search, whose steps are "
+                f"{expected / found:.3g} times as short as on all rows; else declare a number nearer to the truth",
+                SordinoWarning,
+                stacklevel=5,
+            )
+        return expected
 
     def _sections(self) -> dict[str, Any]:
         name = self.mechanism or _MECHANISMS.get((self.unit, self.trust))

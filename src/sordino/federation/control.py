@@ -51,16 +51,6 @@ class Control:
         asked = StartRunRequest(fab=fab, override_config=user_config_to_proto(dict(config or {})))
         return int(self._ask("StartRun", asked).run_id)
 
-    def run_state(self, run: int) -> tuple[str, str, str]:
-        """Returns how a run goes: its state (pending, starting, running, finished), how it ended, and why."""
-        from flwr.proto.control_pb2 import ListRunsRequest
-
-        told = self._ask("ListRuns", ListRunsRequest(run_id=run)).run_dict
-        if run not in told:
-            return "unknown", "", ""
-        status = told[run].status
-        return str(status.status), str(status.sub_status), str(status.details)
-
     def stop_run(self, run: int) -> None:
         """Ends a run."""
         from flwr.proto.control_pb2 import StopRunRequest

@@ -48,6 +48,8 @@ VARIABLE = "SORDINO_FEDERATION"
 """Tells the ServerApp which folder is its own."""
 REGISTRY_DAYS = 90
 """How long a registry is good for, unless told otherwise."""
+_TABLE = ("label", "drop", "columns", "class_names", "categories", "missing", "decimal")
+"""Settings of a recipe's [data] that say how a table is read."""
 
 
 @dataclass(frozen=True)
@@ -158,25 +160,31 @@ class FederationFolder:
         return Recipe.load(self.recipe_file)
 
     def test_records(self) -> tuple[Tensor, Tensor] | None:
-        """Returns what the model is measured on: `test.npz` (arrays x and y), if the operator put one there.
+        """Returns what the model is measured on: `test.npz` (arrays x and y) or `test.csv`, if there is one.
 
         Whoever puts records there says that they may be published: what is measured on them is.
         """
-        return self._records("test.npz")
+        return self._records("test")
 
     def public_records(self) -> tuple[Tensor, Tensor] | None:
-        """Returns what mechanisms look at that use public records: `public.npz` (arrays x and y), if there is one.
+        """Returns what mechanisms look at that use public records: `public.npz` or `public.csv`, if there is one.
 
         Whoever puts records there says that they are public: nothing hides what is computed from them.
         """
-        return self._records("public.npz")
+        return self._records("public")
 
-    def _records(self, file: str) -> tuple[Tensor, Tensor] | None:
-        path = self.path / file
-        if not path.exists():
+    def _records(self, name: str) -> tuple[Tensor, Tensor] | None:
+        """Returns the operator's own records; a table is read as the recipe's [data] says."""
+        found = [kind for kind in ("npz", "csv") if (self.path / f"{name}.{kind}").exists()]
+        if not found:
             return None
-        records = data.load("npz", self.path, file=path, test=0.0, classes=self.recipe.public.classes)
-        return prepared(self.recipe, self.name, records), records.train_y
+        if len(found) > 1:
+            raise FederationError(f"{self.path} has {name}.npz and {name}.csv: remove one of them")
+        recipe, kind = self.recipe, found[0]
+        told = recipe.data.model_dump(include=set(_TABLE), exclude_none=True) if kind == "csv" else {}
+        path, classes = self.path / f"{name}.{kind}", recipe.public.classes
+        records = data.load(kind, self.path, file=path, test=0.0, classes=classes, **told)
+        return prepared(recipe, self.name, records), records.train_y
 
     def make(self, name: str, hosts: tuple[str, ...], port: int, days: int = REGISTRY_DAYS) -> None:
         """Makes a new federation: authority, server certificate, operator's key, an empty registry.

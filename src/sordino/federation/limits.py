@@ -13,9 +13,10 @@ from sordino.account.ledger.coverage import implies
 from sordino.account.ledger.ledger import Ledger
 from sordino.adapt.quantile import QuantileClip
 from sordino.aggregate.secure.terms import SumTerms
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.errors import NodeRefused, UnknownEvent
 from sordino.events import Charge, Guarantee, Unbounded
+from sordino.federation.columns import check_columns
 from sordino.federation.declarations import Declarations
 from sordino.federation.node_filter import promised
 from sordino.federation.node_folder import NodeFolder
@@ -43,12 +44,7 @@ def check_plan(folder: NodeFolder, plan: RunPlan) -> RunContext:
     policy.check_server(folder.server)
     check_size(policy.size, plan)
     context = composed(plan)
-    wanted, own = context.recipe.data, policy.data
-    if wanted.label is not None and own.kind == "csv" and wanted.label != own.label:
-        raise NodeRefused(
-            f"the run predicts {wanted.label!r} and the policy's data.label is {own.label!r}: this node's records are "
-            "not to be used for it"
-        )
+    check_columns(policy.data, context.recipe.data)
     knobs, population = context.mechanism.adapter.start(), context.federation.population
     most = min(population, math.ceil(context.mechanism.selector.expected(population)))
     policy.check_mechanism(

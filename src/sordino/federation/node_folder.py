@@ -21,15 +21,17 @@ from pathlib import Path
 
 import numpy as np
 import tomli_w
+import torch
 
 from sordino import data
 from sordino.account.ledger.budget import Budget
 from sordino.account.ledger.ledger import Ledger
 from sordino.aggregate.secure.keys import Identity
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.data.records import Records
 from sordino.errors import FederationError, NodeRefused
 from sordino.federation import keys
+from sordino.federation.columns import chosen
 from sordino.federation.node_filter import KeptFilters
 from sordino.federation.policy import Policy
 from sordino.federation.preparation import prepared
@@ -156,7 +158,8 @@ class NodeFolder:
         own = self.policy.data
         options: dict[str, object] = {"file": self.path / own.file, "test": 0.0}
         if own.kind == "csv":
-            options |= {"label": own.label, "class_names": own.class_names or (), "drop": self._unused_columns()}
+            options |= {"label": own.label, "class_names": own.class_names or (), "columns": own.columns or ()}
+            options |= {"categories": own.categories, "missing": own.missing, "decimal": own.decimal}
         records = data.load(own.kind, self.path, **options)
         if own.most_records is not None and len(records.train_y) > own.most_records:
             # the operator reads this sentence too, and the number of records is nobody else's business
@@ -166,26 +169,17 @@ class NodeFolder:
             )
         return records
 
-    def _unused_columns(self) -> tuple[str, ...]:
-        own = self.policy.data
-        if own.columns is None:
-            return ()
-        with (self.path / own.file).open(encoding="utf-8-sig") as file:
-            header = [name.strip() for name in file.readline().rstrip("\r\n").split(",")]
-        missing = [name for name in own.columns if name not in header]
-        if missing:
-            raise FederationError(f"{own.file} has no column {missing[0]!r}: correct the policy's data.columns")
-        return tuple(name for name in header if name not in {*own.columns, own.label})
-
     def data(self, recipe: Recipe) -> ClientData:
         """Returns the node's records as one client's, prepared as the recipe says (ranges, scaling, features).
 
-        **Formal guarantees**: values outside the run's ranges are clipped, whatever `data.outside` says: a refusal
-        would answer questions about single values, one range at a time, and nobody would pay for the answers.
+        **Formal guarantees**: the file is read as the policy says and nobody else, so whether it can be read is no
+        answer to a plan; what the plan makes of it refuses no value (`prepared`, `silent`).
         """
-        records = self.records()
-        x = prepared(recipe, self.name, records, outside="clip")
-        return ClientData(np.array([self.number]), np.array([0, len(x)]), x, records.train_y)
+        records = chosen(self.policy.data, recipe.data, self.records())
+        x = prepared(recipe, self.name, records, silent=True)
+        # numbers to predict may all be whole by chance, which is nobody's business
+        y = records.train_y if recipe.public.classes else records.train_y.to(torch.float32)
+        return ClientData(np.array([self.number]), np.array([0, len(x)]), x, y)
 
     def make(self, name: str, server: str, policy: Policy, authority: bytes) -> None:
         """Makes a new node: keys, policy, an empty ledger of its own.

@@ -86,9 +86,20 @@ class DataPolicy(PolicySection):
     kind: Literal["csv", "npz"] = Field("npz", description="format of the file")
     file: Path = Field(Path("data/records.npz"), description="the file, as seen from the node's folder")
     label: str = Field("label", description="column to predict (csv)")
-    columns: tuple[str, ...] | None = Field(None, min_length=1, description="columns that may be used (csv; all)")
+    columns: tuple[str, ...] | None = Field(
+        None, min_length=1, description="columns that may be used, in this order (csv; all, as they come)"
+    )
     class_names: tuple[str, ...] | None = Field(None, min_length=2, description="values of the label column (csv)")
+    missing: Literal["refuse", "middle", "leave_out"] = Field(
+        "refuse", description="gaps: refused, the middle of the declared range, or the record is left out (csv)"
+    )
+    decimal: Literal["auto", ".", ","] = Field(
+        "auto", description="decimal mark of numbers (csv; `auto`: a comma only where cells are parted otherwise)"
+    )
     most_records: int | None = Field(None, ge=1, description="refuse to take part with more records than this")
+    categories: dict[str, tuple[str, ...]] | None = Field(
+        None, description="columns of words, with the words that each can hold, as the recipe declares them (csv)"
+    )
 
 
 class Policy(PolicySection):
@@ -184,7 +195,9 @@ def _explained(name: str, section: type[BaseModel], values: dict[str, object]) -
     lines = [f"[{name}]  # {(section.__doc__ or '').splitlines()[0]}"]
     for field, about in section.model_fields.items():
         lines.append(f"# {about.description}")
-        lines.append(tomli_w.dumps({field: values[field]}).rstrip() if field in values else f"# {field} =")
+        told = values.get(field)
+        shown = {name: {field: told}} if isinstance(told, dict) else {field: told}  # a table of its own: the last one
+        lines.append(f"# {field} =" if told is None else tomli_w.dumps(shown).rstrip())
     return "\n".join(lines) + "\n"
 
 

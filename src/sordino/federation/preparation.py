@@ -6,25 +6,27 @@ from torch import Tensor
 
 from sordino.data.features import FeatureSettings
 from sordino.data.normalise import scale
-from sordino.data.ranges import Outside, scaled
+from sordino.data.ranges import in_ranges
 from sordino.data.records import Records
 from sordino.recipe import Recipe
 
 
-def prepared(recipe: Recipe, name: str, records: Records, outside: Outside | None = None) -> Tensor:
+def prepared(recipe: Recipe, name: str, records: Records, *, silent: bool = False) -> Tensor:
     """Returns training inputs, scaled and turned into features as the recipe says.
 
     Args:
         recipe: what to do.
         name: how errors call the records.
         records: whose inputs.
-        outside: what happens to values outside their declared range; by default what the recipe says.
+        silent: whether no value and no gap is refused, whatever the recipe says: values outside their declared range
+            are moved to its edge, and a gap in a feature without a range is 0. A node's refusal would answer questions
+            about single values, one range at a time, and nobody would pay for the answers.
 
     **Formal guarantees**: every step works on each record alone with public constants, so a recipe can choose freely.
     """
-    told, x = recipe.data, records.train_x.clone()
-    if recipe.public.ranges:
-        x = scaled(name, x, recipe.public.ranges, records.columns, outside or told.outside)
+    told, ranges = recipe.data, recipe.public.ranges or {}
+    outside, x = "clip" if silent else told.outside, records.train_x.clone()
+    x = in_ranges(name, x, ranges, records.columns, outside, records.coded, "zero" if silent else "refuse")
     wanted = {key.removeprefix("feature_"): value for key, value in told if key.startswith("feature_")}
     features = FeatureSettings(told.features, **wanted)
     return features(scale(x, "none" if told.normalise == "auto" and features.kind != "none" else told.normalise), None)

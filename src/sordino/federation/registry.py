@@ -120,13 +120,6 @@ class MemberRegistry(BaseModel):
             raise FederationError(f"{name!r} has left the federation (registry version {self.version}): enrol it anew")
         return found
 
-    def member_of(self, signing: str) -> Member:
-        """Returns the member with this public signing key (hex), or raises FederationError."""
-        found = next((member for member in self.active if member.signing == signing), None)
-        if found is None:
-            raise FederationError(f"key {signing[:16]}… is nobody's in registry version {self.version}: enrol it first")
-        return found
-
     def message(self) -> bytes:
         """Returns the bytes that are signed: everything but the signature, written in one way."""
         told = self.model_dump(mode="json", exclude={"signature"})

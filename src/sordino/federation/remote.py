@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sordino.data.federation import ClientData, Federation
+from sordino.data.client_data import ClientData
+from sordino.data.federation import Federation
 from sordino.data.public import NEEDED, PublicCounts
 from sordino.errors import DataError, RecipeError
 from sordino.recipe import Recipe

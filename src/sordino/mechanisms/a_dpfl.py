@@ -49,7 +49,7 @@ from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.decay import Decay, side_noise
 from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.local_dp_sgd import batches
-from sordino.mechanisms.spec import CERTIFIED, AuditCase, MechanismSpec, Options, Variant
+from sordino.mechanisms.spec import CERTIFIED, RAREST, AuditCase, MechanismSpec, Options, Variant
 from sordino.opening.histograms import LabelHistograms
 from sordino.opening.wasserstein import Metric
 from sordino.perturb.steps import RIGHT, Count, StepNoise
@@ -89,7 +89,7 @@ class ADpfl(Options):
     )
     sampling_rate: float | None = Field(
         None,
-        gt=0,
+        ge=RAREST,
         le=1,
         description="chance of a record to enter a local batch (default: batch size over mean records)",
     )

@@ -71,7 +71,9 @@ def compose(options: Banded, facts: PublicFacts) -> Mechanism:
 
 def _calibrated(facts: PublicFacts, times: int) -> float:
     epsilon = facts.target.limit("mechanism.noise_multiplier")
-    return noise_multiplier_for(epsilon, facts.target.delta, lambda z: {CorrelatedGaussian(z): times})
+    return noise_multiplier_for(
+        epsilon, facts.target.delta, lambda z: {CorrelatedGaussian(z): times}, facts.target.accountant
+    )
 
 
 def _require(options: Banded, facts: PublicFacts, bands: int) -> None:

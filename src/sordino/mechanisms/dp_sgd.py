@@ -29,7 +29,7 @@ from sordino.errors import RecipeError
 from sordino.mechanism import Mechanism
 from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.noise import noise_for
-from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
+from sordino.mechanisms.spec import LEAST, MOST, RAREST, AuditCase, MechanismSpec, Options
 from sordino.perturb.gaussian import CentralGaussian
 from sordino.perturb.quantile import UNCLIPPED, QuantileGaussian
 from sordino.train.local import ExampleGradients
@@ -39,8 +39,8 @@ class DpSgd(Options):
     """Noisy sums of per-example clipped gradients; the server takes the steps (see server.learning_rate)."""
 
     name: Literal["dp_sgd"] = "dp_sgd"
-    clip_norm: float = Field(0.5, gt=0, description="bound on the gradient of one record")
-    sampling_rate: float = Field(1.0, gt=0, le=1, description="probability that a record is in a round's batch")
+    clip_norm: float = Field(0.5, ge=LEAST, le=MOST, description="bound on the gradient of one record")
+    sampling_rate: float = Field(1.0, ge=RAREST, le=1, description="probability that a record is in a round's batch")
     trust: Literal["distributed", "central"] = Field("distributed", description="who adds the noise")
     quantile: float | None = Field(
         None, gt=0, lt=1, description="share of records not to be clipped, which clip_norm then follows (central trust)"

@@ -148,7 +148,7 @@ class PublicFacts:
                 before = Counter(event for guarantee, event in self.before if guarantee == release.guarantee)
                 return before + Counter({release.event(noise_multiplier): release.count})
 
-            return noise_multiplier_for(epsilon, self.target.delta, history, adjacency=release.adjacency)
+            return noise_multiplier_for(epsilon, self.target.delta, history, self.target.accountant, release.adjacency)
 
         return max(map(least, self.releases(perturber, options.clip_norm)))
 

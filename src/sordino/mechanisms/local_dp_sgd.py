@@ -23,7 +23,7 @@ from sordino.bound.vouched import NoisedSteps
 from sordino.errors import RecipeError
 from sordino.mechanism import Mechanism
 from sordino.mechanisms.facts import PublicFacts
-from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
+from sordino.mechanisms.spec import RAREST, AuditCase, MechanismSpec, Options
 from sordino.perturb.steps import StepNoise
 from sordino.train.noisy import PrivateSteps
 
@@ -36,7 +36,7 @@ class LocalDpSgd(Options):
     name: Literal["local_dp_sgd"] = "local_dp_sgd"
     sampling_rate: float | None = Field(
         None,
-        gt=0,
+        ge=RAREST,
         le=1,
         description="chance of a record to enter a local batch (default: batch size over mean records)",
     )

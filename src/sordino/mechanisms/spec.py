@@ -12,6 +12,11 @@ from sordino.charts import ChartMaker
 from sordino.mechanism import Mechanism
 from sordino.types import Adjacency, Mode, Trust, Unit
 
+LEAST, MOST = 1e-9, 1e9
+"""Least and largest clip norm and noise multiplier: whatever follows from two of them can be computed with."""
+RAREST = 1e-9
+"""Least probability of taking part that is no mistake."""
+
 
 class Options(BaseModel):
     """Settings that every mechanism has."""
@@ -20,9 +25,12 @@ class Options(BaseModel):
 
     name: str = Field("", description="the mechanism's name")
     mode: Mode = Field("certified", description="`certified`: provable; `faithful`: as printed in the paper")
-    clip_norm: float = Field(1.0, gt=0, description="bound on what one unit contributes")
+    clip_norm: float = Field(1.0, ge=LEAST, le=MOST, description="bound on what one unit contributes")
     noise_multiplier: float | None = Field(
-        None, gt=0, description="noise standard deviation over clip_norm (default: calibrated to the budget)"
+        None,
+        ge=LEAST,
+        le=MOST,
+        description="noise standard deviation over clip_norm (default: calibrated to the budget)",
     )
 
     def idle(self) -> dict[str, str]:

@@ -15,9 +15,9 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 
 from sordino.errors import ModelError, SordinoWarning
 from sordino.models.outputs import scores
+from sordino.models.probing import copied, probe
 
 _PROBES = 3
-_TOLERANCE = 1e-4
 
 
 def check(
@@ -42,14 +42,14 @@ def check(
     if input_shape is not None:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(0)
-            probed = copy.deepcopy(module).train()
+            probed = copied(module).train()
             for layer in probed.modules():
                 layer.train(type(layer) is not nn.Dropout and layer.training)
             for parameter in probed.parameters():
                 # moved a little: behind a last layer of zeros every answer would be the same
                 parameter.add_(torch.randn(parameter.shape) / 10)
             with torch.enable_grad():  # as in training: a layer may ask, and keep records only then
-                _probe(probed.requires_grad_(False), made_up(module, input_shape, input_dtype))
+                probe(probed, made_up(module, input_shape, input_dtype))
 
 
 def made_up(
@@ -79,7 +79,7 @@ def _answers(module: nn.Module, x: Tensor) -> bool:
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             return bool(scores(module(x)).isfinite().all())
-    except Exception:  # whatever the user's own code raises; `_probe` tells it
+    except Exception:  # whatever the user's own code raises; `probe` tells it
         return False
 
 
@@ -183,51 +183,3 @@ def _check_weights(module: nn.Module) -> None:
             raise ModelError(f"weight {name!r} is {parameter.dtype}: call model.float() before training.")
         if not torch.isfinite(parameter).all():
             raise ModelError(f"weight {name!r} is not finite: initialise it again.")
-
-
-def _probe(module: nn.Module, x: Tensor) -> None:
-    fresh = copy.deepcopy(module)
-    state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    before = {name: held.clone() for name, held in state.items()}
-    together = _forward(module, x)
-    for name, held in (*module.named_parameters(), *module.named_buffers()):
-        if not torch.equal(held, before[name]):
-            kind = "weight" if isinstance(held, nn.Parameter) else "buffer"
-            raise ModelError(f"{kind} {name!r} changes in the forward pass: clients would share it; remove its layer.")
-    if together.dim() < 2 or len(together) != len(x):
-        raise ModelError(
-            f"the model turns {len(x)} records into an output of shape {tuple(together.shape)}: "
-            f"it must be [{len(x)}, outputs]."
-        )
-    if together.isnan().any() or not together.isfinite().any():
-        raise ModelError(
-            "the model's answer to made-up records (standard normal, or between 0 and 1) is not a number, so it cannot "
-            "be checked: let it take any input, for instance by a clamp before a logarithm or a root."
-        )
-    if not _close(_forward(module, x), together):
-        raise ModelError("the model gives another answer each time: remove the layer that draws random numbers.")
-    if not _close(torch.cat([_forward(module, record[None]) for record in x]), together):
-        raise ModelError("the model's answer for a record depends on the others in its batch: remove that layer.")
-    _forward(fresh, x[1:])  # what a layer keeps of the first records that it meets, outside of weights and buffers
-    if not _close(_forward(fresh, x), together):
-        raise ModelError("the model's answer depends on records that it saw before: remove the layer that keeps them.")
-
-
-def _forward(module: nn.Module, x: Tensor) -> Tensor:
-    try:
-        return scores(module(x)).detach()
-    except ModelError:
-        raise
-    except Exception as error:  # whatever the user's own code raises
-        reason = str(error) if isinstance(error, RuntimeError | ValueError | IndexError) else repr(error)
-        if isinstance(error, TypeError) and "positional argument" in str(error):
-            reason += ": it is given one tensor of records; join several inputs into one, and take it apart in forward"
-        raise ModelError(f"the model does not accept records of shape {tuple(x.shape[1:])}: {reason}") from error
-
-
-def _close(left: Tensor, right: Tensor) -> bool:
-    """Returns whether two answers are the same up to rounding, which grows with the size of the answers."""
-    if left.shape != right.shape:
-        return False
-    size = max(1.0, float(right.nan_to_num(0.0, 0.0, 0.0).abs().max()))
-    return torch.allclose(left / size, right / size, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True)

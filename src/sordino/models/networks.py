@@ -14,12 +14,15 @@ InputShape = tuple[int, ...]
 Layers = Callable[[InputShape, int, Sequence[int], str], list[nn.Module]]
 """(shape of a record, outputs, hidden widths, activation) → layers; only `mlp` heeds the last two."""
 
+MOST_WEIGHTS = 10**8
+"""Weights of a network that is named in a recipe: more would rather be a mistake, and take a machine's memory."""
+
 _ACTIVATIONS: dict[str, type[nn.Module] | None] = {"relu": nn.ReLU, "tanh": nn.Tanh, "linear": None}
 
 
 def linear(shape: InputShape, outputs: int, hidden: Sequence[int], activation: str) -> list[nn.Module]:
     """Returns one layer of scores."""
-    return [nn.Flatten(), nn.Linear(_size(shape), outputs)]
+    return mlp(shape, outputs, (), "linear")
 
 
 def mlp(shape: InputShape, outputs: int, hidden: Sequence[int], activation: str) -> list[nn.Module]:
@@ -28,9 +31,16 @@ def mlp(shape: InputShape, outputs: int, hidden: Sequence[int], activation: str)
         raise ModelError(f"model.activation is {activation!r}: use one of {', '.join(_ACTIVATIONS)}.")
     if any(width < 1 for width in hidden):
         raise ModelError(f"model.hidden is {tuple(hidden)}: every hidden layer needs at least one unit.")
+    widths = [_size(shape), *hidden, outputs]
+    weights = sum((width + 1) * following for width, following in itertools.pairwise(widths))
+    if weights > MOST_WEIGHTS:
+        raise ModelError(
+            f"layers of widths {', '.join(f'{width:,}' for width in widths)} have {weights:,} weights, and a network "
+            f"by name at most {MOST_WEIGHTS:,}: make them narrower (model.hidden), or declare fewer classes."
+        )
     between = _ACTIVATIONS[activation]
     layers: list[nn.Module] = [nn.Flatten()]
-    for width, following in itertools.pairwise([_size(shape), *hidden, outputs]):
+    for width, following in itertools.pairwise(widths):
         layers += [nn.Linear(width, following)] + ([between()] if between else [])
     return layers[:-1] if between else layers
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from sordino.data.client_data import ClientData
 from sordino.data.features.norms import UnitRows
-from sordino.data.federation import ClientData, Federation
+from sordino.data.federation import Federation
 from sordino.terms import Knobs
 
 MEAN, TURN = "feature_mean", "channel_turn"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.opening.feature_map import MEAN
 from sordino.opening.sums import client_rows, short_rows, told
 from sordino.stages import Update

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.events import DpEvent, GaussianDpEvent, Guarantee, Unbounded
 from sordino.opening.wasserstein import Metric, distances, scores
 from sordino.random.on_grid import noisy_counts

@@ -8,20 +8,26 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from sordino.data.federation import Borrowed, ClientData
+from sordino.data.client_data import Borrowed, ClientData
 from sordino.stages import Update
 from sordino.types import Unit
 
 _MARGIN = 1e-6
 """How far below 1 a long row is put, so that single precision cannot lift it above."""
+_LONGEST = 1e36
+"""Rows of this length have factors near the smallest numbers of single precision, which are rounded coarsely."""
 
 
 def short_rows(x: Tensor) -> Tensor:
-    """Returns records of an L2 norm of at most 1: longer ones are scaled to it, those that are not finite are zero."""
+    """Returns records of an L2 norm of at most 1: longer ones are scaled to it.
+
+    **Edge cases**: records that are not finite, or so long that the factor has too few digits in single precision, are
+    zero.
+    """
     flat = x.flatten(1)
     lengths = torch.linalg.vector_norm(flat, dim=1, keepdim=True, dtype=torch.float64)
     factors = torch.where(lengths > 1 - _MARGIN, (1 - _MARGIN) / lengths, 1.0).to(x.dtype)
-    return (flat * factors).where(torch.isfinite(lengths), 0.0).view_as(x)
+    return (flat * factors).where(lengths < _LONGEST, 0.0).view_as(x)
 
 
 def client_rows(data: ClientData, vector: Callable[[Tensor], Tensor], width: int) -> Tensor:

@@ -162,8 +162,3 @@ class SkellamShares:
         stays = self.share_variance(survivors) / self.share_variance()
         plus, minus = (counts - binomial(counts, stays, bits) for counts in (noise.plus, noise.minus))
         return plus.astype(np.int64) - minus
-
-    def remaining(self, survivors: int, revealed: int) -> float:
-        """Returns the variance left on the sum when so many of the survivors revealed their removable part."""
-        left = revealed * self.share_variance(survivors) + (survivors - revealed) * self.share_variance()
-        return float(left)

@@ -10,6 +10,7 @@ from typing import Literal
 
 from torch import nn
 
+from sordino.account.ledger.heads import HeadLog
 from sordino.advise.cautions import cautions
 from sordino.advise.outlook import outlook
 from sordino.data.federation import Federation
@@ -17,11 +18,12 @@ from sordino.errors import RecipeError, SordinoWarning
 from sordino.events import Unbounded
 from sordino.mechanism import Mechanism
 from sordino.recipe import Recipe
-from sordino.runs.books import charging_for, refuse_if_spent, stream_name
+from sordino.runs.books import charging_for, refuse_if_spent
 from sordino.runs.context import RunContext
 from sordino.runs.folder import RunFolder
 from sordino.runs.idle import idle
 from sordino.runs.judgement import uneven
+from sordino.runs.stream import stream_name
 from sordino.runs.subject import keep_start, named_in, recall, refuse_own_mechanism, remembered
 
 
@@ -93,6 +95,8 @@ def begin(folder: RunFolder, context: RunContext, own: tuple[bool, bool, bool]) 
     """Makes the folder of a new run, once everything that could be refused was not."""
     recipe = context.recipe
     refuse_if_spent(context)
+    if recipe.ledger.witness is not None:
+        HeadLog(recipe.ledger.witness).require_writable()
     if recipe.ledger.path is not None:
         with charging_for(context, recipe.ledger.path, "", witness=recipe.ledger.witness):
             pass  # a ledger that cannot be made leaves no folder behind
@@ -100,7 +104,7 @@ def begin(folder: RunFolder, context: RunContext, own: tuple[bool, bool, bool]) 
     path, heads = (recipe.ledger.path, None) if recipe.ledger.path else (folder.ledger, folder.heads)
     # the ledger is there before the folder holds a run: whoever goes on with that never has to make one
     with charging_for(context, path, "", heads=heads, witness=recipe.ledger.witness) as charging:
-        head, stream = charging.ledger.head, stream_name(context, charging.ledger)
+        head, stream = charging.ledger.head, stream_name(context, charging.ledger, own)
         for sentence in [*_slow(context), *_cautions(context), *filter(None, [uneven(context)]), *charging.warnings]:
             warnings.warn(sentence, SordinoWarning, stacklevel=3)
     name = f"{folder.path.name}-{secrets.token_hex(4)}"

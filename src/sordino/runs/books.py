@@ -20,7 +20,10 @@ from sordino.errors import BudgetExceeded, RecipeError
 from sordino.events import Charge
 from sordino.mechanism import Mechanism
 from sordino.runs.context import RunContext
-from sordino.server.charging import Charging, filters_for
+from sordino.select.nearest import Nearest
+from sordino.server.charging import Charging
+from sordino.server.early_end import all_can_pay
+from sordino.server.holding import filters_for
 
 
 @contextmanager
@@ -104,25 +107,41 @@ def _schedule(mechanism: Mechanism, rounds: int) -> list[tuple[Charge, ...]]:
     return [tuple(charge for charges in (*before, planned[0]) for charge in charges), *planned[1:]]
 
 
-def stream_name(context: RunContext, ledger: Ledger) -> str:
-    """Returns the name of a new run's random streams, made from its recipe, its data and its ledger's past.
-
-    **Formal guarantees**: a run on a ledger that holds releases already has a name that no earlier one had, since the
-    ledger's head is in it; so two runs on one ledger never share a draw. On a fresh ledger the same recipe and data
-    give the same name, and the run repeats to the bit. Kept in the run's private folder: it determines the noise.
-    """
-    past = ledger.head if ledger.entries else ""
-    told = "\n".join([context.recipe.to_toml(), context.federation.digest, past])
-    return hashlib.blake2b(told.encode(), digest_size=32, person=b"sordino.run").hexdigest()
-
-
 def refuse_if_spent(context: RunContext) -> None:
-    """Raises BudgetExceeded when nobody could pay for the first release, before anything is written."""
+    """Refuses a run before anything is written.
+
+    Raises:
+        BudgetExceeded: nobody could pay for the first release, or (where scores choose who pays) somebody not for all.
+    """
     path, mechanism = context.recipe.ledger.path, context.mechanism
     shared = path if path and path.exists() else None
     with TemporaryDirectory() as aside, charging_for(context, shared or Path(aside) / "ledger.db", "") as charging:
         present = np.ones(context.federation.population, bool)
+        _require_one_price(mechanism, charging)
         try:
             charging.eligible(1, mechanism.quote(mechanism.adapter.start()), present)
         except BudgetExceeded as refusal:
             raise BudgetExceeded("; ".join([str(refusal), *charging.warnings])) from None
+
+
+def _require_one_price(mechanism: Mechanism, charging: Charging) -> None:
+    """Refuses a fixed schedule where released scores choose who is asked, and not everybody could pay for all of it.
+
+    **Formal guarantees**: who is asked pays for all rounds, whoever the scores choose: no path is dearer than the one
+    that was taken. Where a client can run out of budget its place goes to the next by score, so releases decide which
+    rounds a client pays for; the dearest path need not be one that anybody took, and only a filter would hold that.
+
+    Raises:
+        BudgetExceeded: a client may run out under way.
+    """
+    budget, opening = charging.budget, mechanism.opening
+    chosen = isinstance(mechanism.selector, Nearest) and not mechanism.adaptive and mechanism.claim is None
+    if budget is None or opening is None or not chosen:
+        return
+    first = tuple(Charge(guarantee, event) for guarantee, event in opening.price())
+    if not all_can_pay(charging.ledger, "", [first, *charging.schedule], budget):
+        raise BudgetExceeded(
+            "released scores choose who is asked, and some could not pay for all rounds (budget.epsilon, "
+            "budget.clients, or what earlier runs on the ledger spent), so that scores would decide how much a client "
+            "pays: set mechanism.schedule = 'plateau', which a filter holds, add noise, or raise the budgets"
+        )

@@ -21,6 +21,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -46,47 +47,52 @@ class RunFolder:
 
     path: Path
 
-    @property
+    @cached_property
     def public(self) -> Path:
         """What everybody may see."""
         return self.path / "public"
 
-    @property
+    @cached_property
     def private(self) -> Path:
         """What only the one who ran it may see."""
         return self.path / "private"
 
-    @property
+    @cached_property
     def ledger(self) -> Path:
         """The run's own ledger."""
         return self.private / "ledger.db"
 
-    @property
+    @cached_property
     def heads(self) -> Path:
         """Where the heads of the run's own ledger are published."""
         return self.public / "heads.jsonl"
 
-    @property
+    @cached_property
     def store(self) -> Path:
         """Private rows of clients that keep state."""
         return self.private / "clients.f32"
 
-    @property
+    @cached_property
     def recipe_file(self) -> Path:
         """The recipe, with its seed."""
         return self.private / "recipe.toml"
 
-    @property
+    @cached_property
     def metrics_file(self) -> Path:
         """What is known of every round, private numbers included."""
         return self.private / "metrics.jsonl"
 
-    @property
+    @cached_property
+    def released_file(self) -> Path:
+        """What was released of the metrics."""
+        return self.public / "metrics.jsonl"
+
+    @cached_property
     def model_file(self) -> Path:
         """The trained model."""
         return self.public / "model.safetensors"
 
-    @property
+    @cached_property
     def certificate_file(self) -> Path:
         """The certificate as everybody may read it."""
         return self.public / "certificate.json"
@@ -208,7 +214,7 @@ class RunFolder:
     def log(self, metrics: Mapping[str, Any], released: Mapping[str, Any]) -> None:
         """Appends one line of metrics, and one of what was released of them; what is not finite is written as null."""
         append_line(self.metrics_file, _line(metrics).encode(), PRIVATE)
-        append_line(self.public / "metrics.jsonl", _line(released).encode(), PUBLIC)
+        append_line(self.released_file, _line(released).encode(), PUBLIC)
 
     def metrics(self) -> list[dict[str, Any]]:
         """Returns all metrics so far; a line that a crash cut short is left out.
@@ -220,7 +226,7 @@ class RunFolder:
 
     def released(self) -> list[dict[str, Any]]:
         """Returns what was released of the metrics, as `metrics` does."""
-        return read_lines(self.public / "metrics.jsonl")
+        return read_lines(self.released_file)
 
     def note(self, round_: int, notes: Mapping[str, Tensor]) -> None:
         """Adds private numbers of one round to `notes.npz`: for each name one entry a round, and `round`."""
@@ -237,7 +243,7 @@ class RunFolder:
 
     def rewind(self, round_: int) -> None:
         """Drops metrics of rounds after `round_`, which will be played again."""
-        for path, mode in ((self.metrics_file, PRIVATE), (self.public / "metrics.jsonl", PUBLIC)):
+        for path, mode in ((self.metrics_file, PRIVATE), (self.released_file, PUBLIC)):
             kept = [line for line in read_lines(path) if line["round"] <= round_]
             replace_file(path, "".join(map(_line, kept)).encode(), mode)
 

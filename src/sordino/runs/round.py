@@ -134,10 +134,13 @@ def _played(simulation: Simulation, here: Position, again: bool) -> Played:
     with watch("release"):
         released = server.release(asked, summed)
     with watch("settle"):
-        # durable with the next reservation, checkpoint or end: a machine that dies before leaves what was reserved
+        # written with the next reservation, checkpoint or end: what dies before leaves what was reserved
         server.settle(asked, reservation, senders, released, durable=False)
     with watch("adapt"):
         after = server.adapt(asked, here, released)
+    if after.knobs is not here.knobs:  # which are told, and follow from the release
+        with watch("settle"):
+            server.charging.ledger.write()
 
     clipped = [contribution.clipped for contribution in told]
     known = [count for count in clipped if count is not None]

@@ -16,7 +16,7 @@ from sordino.aggregate.secure_sum import SecureSum
 from sordino.aggregate.sharded_sum import ShardedSum
 from sordino.data.federation import Federation
 from sordino.data.settings import PartitionSettings
-from sordino.errors import RecipeError
+from sordino.errors import DataError, RecipeError
 from sordino.layout import Layout
 from sordino.mechanism import Mechanism, Selector
 from sordino.mechanisms import MECHANISMS
@@ -166,6 +166,12 @@ def declared(recipe: Recipe, federation: Federation) -> Federation:
     if ranges and federation.declared.ranges != ranges:  # else they are scaled by them already
         federation = federation.scaled(ranges, outside=recipe.data.outside)
     federation = federation.declare(recipe.public.counts)
+    shape = recipe.public.shape
+    if shape is not None and len(federation.train_x) and tuple(shape) != federation.input_shape:
+        raise DataError(
+            f"public.shape is {list(shape)}, but a record has the shape {list(federation.input_shape)}: correct it, or "
+            "leave it out."
+        )
     if recipe.run.target is not None and not federation.test_public:
         raise RecipeError(
             "run.target ends the run by the accuracy on test records that are private, which nothing hides: leave it "

@@ -150,6 +150,11 @@ def _unprotected(context: RunContext) -> Iterator[str]:
     if views(context.mechanism)["outsider"].most_asked and not isinstance(context.mechanism.selector, Everyone):
         yield "how often the client that was asked most took part, which coins alone decide"
     yield "number and kind of releases, and public settings"
+    federation = context.federation
+    if federation.public_x is not None and len(federation.public_x):
+        yield "records that were declared public and set aside (data.public_fraction), whoever brought them"
+    if len(federation.test_x) and test_is_public(federation):
+        yield "test records, which were declared public: scores on them are told"
     yield "how long rounds take, and when the ledger's heads were published"
     if context.recipe.ledger.path is not None:
         yield "whether new clients joined the ledger since its last run, by the number of its heads"

@@ -165,12 +165,12 @@ def _model_facts(model: nn.Module) -> dict[str, Any]:
     weights = dict(model.named_parameters())
     return {
         "class": type(model).__qualname__,
-        "source": _source(model),
+        "source": source(model),
         "layout": [[name, list(weights[name].shape)] for name in layout.names],
     }
 
 
-def _source(model: nn.Module) -> str:
+def source(model: nn.Module) -> str:
     """Returns a digest of the model's structure as printed, and of the code of its classes outside of torch."""
     told = [repr(model)]
     for kind in sorted({type(part) for part in model.modules()}, key=lambda kind: kind.__qualname__):

@@ -8,21 +8,24 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import is_
 
 import numpy as np
 
-from sordino.account.accountants.filter import Filter, NoFilter, filter_for
+from sordino.account.accountants.filter import Filter
 from sordino.account.accountants.running import RunningCost
-from sordino.account.certificate.certificate import Certificate, ClaimedEpsilon, certify
+from sordino.account.certificate.certificate import Certificate, certify
 from sordino.account.certificate.document import CertificateDocument, Statement
 from sordino.account.certificate.publish import publish
 from sordino.account.ledger.budget import Budget
-from sordino.account.ledger.coverage import payments
+from sordino.account.ledger.entry import LedgerEntry
 from sordino.account.ledger.ledger import Ledger
-from sordino.errors import BudgetExceeded, RecipeError
-from sordino.events import Charge, ComposedDpEvent, Guarantee, Unbounded, named
+from sordino.errors import BudgetExceeded
+from sordino.events import Charge, Guarantee, Unbounded, named
 from sordino.mechanism import Mechanism
+from sordino.server.claims import claim_allows, claimed
 from sordino.server.early_end import chance_of_early_end, early_end_of_others
+from sordino.server.holding import held
 from sordino.stages import Released
 from sordino.types import BoolArray, IntArray
 
@@ -71,6 +74,10 @@ class Charging:
     """The composed loss so far: entries that are in it, and whether every client paid all of them."""
     _ends: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
     """The chance of an end by coins, by the number of other runs' releases on the ledger when it was computed."""
+    _found: list[tuple[list[LedgerEntry], list[Guarantee], Mapping[Guarantee, Filter]]] = field(
+        default_factory=list, repr=False, compare=False
+    )
+    """The filters that hold the run, and for which releases of other runs and which promises they were found."""
 
     @property
     def warnings(self) -> list[str]:
@@ -86,7 +93,7 @@ class Charging:
         if self.budget is None or self.mechanism.claim is not None:
             return None
         binding = [charge.guarantee for charge in first if not isinstance(charge.event, Unbounded)]
-        able = self.ledger.affordable(first, self.budget, self.accountant, binding, self.filters).allowed
+        able = self.ledger.affordable(first, self.budget, self.accountant, binding, self._held).allowed
         if able.all():
             return None
         return (
@@ -115,7 +122,7 @@ class Charging:
             aside = self.ledger.set_aside(self.run, round_, self.fingerprint) if again else nullcontext(False)
             with aside as replayed:
                 payers = self.ledger.affordable(charges, self.budget, self.accountant, binding, self._held)
-                allowed &= payers.allowed & self._claim_allows()
+                allowed &= payers.allowed & claim_allows(self.mechanism.claim, self.ledger, self.epsilon, self.delta)
             head, barred = "" if replayed else head, barred | payers.barred
         if present.any() and allowed.sum() < self.minimum:
             raise BudgetExceeded(
@@ -199,14 +206,18 @@ class Charging:
         released: Released | None,
         durable: bool = True,
     ) -> None:
-        """Writes down what was really released, and by whom; durably, or so with the ledger's next `flush`."""
+        """Settles what was really released, and by whom; if not `durable`, it is written with the next reservation."""
         digest = hashlib.sha256()  # processors have instructions for it: a third of the time of BLAKE2b
         for tensor in [] if released is None else [released.mean, *released.side.values()]:
             digest.update(tensor.contiguous().numpy().data)
         self.ledger.settle(reservation, charges, senders, digest.hexdigest(), durable)
 
     def spent(self) -> dict[str, float | None]:
-        """Returns the worst client's ε by guarantee (`events.named`); None where nothing bounds it."""
+        """Returns the worst client's ε by guarantee (`events.named`); None where nothing bounds it.
+
+        Scores are told with it, so that what was settled is written down first (`Ledger.write`).
+        """
+        self.ledger.write()
         worst = {name: self._worst(guarantee) for name, guarantee in named(self.ledger.guarantees).items()}
         return {name: epsilon if math.isfinite(epsilon) else None for name, epsilon in worst.items()}
 
@@ -233,7 +244,7 @@ class Charging:
         return certify(
             self.ledger,
             self.delta,
-            claims=self._claims(),
+            claims=claimed(self.mechanism.claim, self.ledger, self.delta),
             budget=self.budget,
             filters=self._held,
             # such an end depends on coins that an outsider must not see (docs/accounting.md)
@@ -263,7 +274,7 @@ class Charging:
             return 0.0
         if self.mechanism.adaptive and self._coins:
             return 1.0  # what later rounds cost follows releases: nothing is proved about who can pay for them
-        others = sum(entry.run != self.run for entry in self.ledger.entries)
+        others = len(self.ledger.beside(self.run))
         if others not in self._ends:
             self._ends[others] = chance_of_early_end(
                 self.ledger, self.run, self.schedule, self.budget, self.minimum, self.least
@@ -277,65 +288,13 @@ class Charging:
 
     @property
     def _held(self) -> Mapping[Guarantee, Filter]:
-        """The run's filters, and one for every promise under which another run chose noise from its releases.
-
-        **Formal guarantees**: adding up prices of releases that were chosen from releases proves nothing, whichever run
-        chose them. A filter does the sums of both, with this run's budget, which was fixed by its recipe: as the
-        certificate says, recipes of runs on one ledger do not follow from each other's releases.
-        **Edge cases**: without a budget, or where this run makes no such promise, nothing is promised.
-        """
-        chosen = [entry for entry in self.ledger.entries if entry.adaptive and entry.run != self.run and entry.charges]
-        if not chosen:
-            return self.filters
-        held = dict(self.filters)
-        for guarantee in {*self.ledger.guarantees, *(c.guarantee for charges in self.schedule for c in charges)}:
-            if guarantee not in held and any(payments(entry, guarantee) for entry in chosen):
-                held[guarantee] = self._holding(guarantee)
-        return held
-
-    def _holding(self, guarantee: Guarantee) -> Filter:
-        """Returns a filter for what the run is planned to release under a promise, with its budget."""
-        plan = [c.event for charges in self.schedule for c in charges if c.guarantee == guarantee]
-        if self.epsilon is None or not plan or any(isinstance(event, Unbounded) for event in plan):
-            return NoFilter(self.delta)
-        return filter_for(self.epsilon, self.delta, ComposedDpEvent(tuple(plan)), guarantee.adjacency)
-
-    def _claims(self) -> dict[Guarantee, ClaimedEpsilon]:
-        claim, times = self.mechanism.claim, self._times()
-        if claim is None or not times.max():
-            return {}
-        told = ClaimedEpsilon(claim.epsilon(int(times.max()), self.delta), claim.formula)
-        return dict.fromkeys(self.ledger.guarantees, told)
-
-    def _claim_allows(self) -> BoolArray:
-        """Returns whose claimed ε would still be in budget after one more participation."""
-        times = self._times()
-        if self.mechanism.claim is None or self.epsilon is None:
-            return np.ones(len(times), bool)
-        counts, where = np.unique(times, return_inverse=True)
-        claims = [self.mechanism.claim.epsilon(int(n) + 1, self.delta) for n in counts]
-        return (np.array(claims) <= self.epsilon * (1 + 1e-9))[where]
-
-    def _times(self) -> IntArray:
-        """Returns how often each client is counted by the paper's formula so far."""
-        participations = self.ledger.participations[self.ledger.members]
-        if self.mechanism.claim is None or not self.mechanism.claim.per_round:
-            return participations
-        return np.full_like(participations, sum(entry.round_ > 0 for entry in self.ledger.entries))
-
-
-def filters_for(mechanism: Mechanism, epsilon: float | None, delta: float) -> dict[Guarantee, Filter]:
-    """Returns the filters of an adaptive mechanism, fixed by its plan or first quote; none where the schedule is fixed.
-
-    Raises:
-        RecipeError: a filter needs a budget to hold to.
-    """
-    if not mechanism.adaptive:
-        return {}
-    if epsilon is None:
-        raise RecipeError("budget.epsilon is missing: a mechanism that adapts its noise needs a budget to hold it to")
-    return {
-        charge.guarantee: filter_for(epsilon, delta, mechanism.planned or charge.event, charge.guarantee.adjacency)
-        for charge in mechanism.quote(mechanism.adapter.start())
-        if not isinstance(charge.event, Unbounded)
-    }
+        """The filters that hold this run, and what others released, to its budget."""
+        others, charged = self.ledger.beside(self.run), self.ledger.guarantees
+        for before, promises, found in self._found:
+            if promises == charged and len(before) == len(others) and all(map(is_, before, others)):
+                return found
+        found = held(
+            self.ledger, self.run, self.filters, self.schedule, self.mechanism.planned, self.epsilon, self.delta
+        )
+        self._found[:] = [(others, charged, found)]
+        return found

@@ -6,7 +6,7 @@ that an outsider must not see (docs/accounting.md, "Ending a run early"). The ch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -36,9 +36,9 @@ def chance_of_early_end(
     `least`, the fewest that the declaration allows for, it is that of `least` clients, whoever else is there.
     **Edge cases**: fewer than `least` clients are not what was declared: 1. With no more clients than `minimum` a run
     does not even begin without one of them, which shows that it is there: 1 where its presence is to be hidden
-    (`add_remove`). So it is where not everybody can pay for the whole plan, clients differ in what they may spend or
-    have spent, and no more than `minimum` can: then one client more can keep a run going that would have ended without
-    it, whether or not coins are involved.
+    (`add_remove`). So it is where clients differ in what they may spend or have spent, and no more than `minimum` can
+    pay for what the whole plan charges to all alike: then one client more can keep a run going that would have ended
+    without it, whether or not coins are involved.
     """
     told = [charge for charges in schedule for charge in charges]
     if not any(_told_by_an_end(charge) for charge in told):
@@ -48,17 +48,16 @@ def chance_of_early_end(
         clients = least if clients >= least else 0
     if hides and clients <= minimum:
         return 1.0
-    plans = _by_guarantee(schedule)
-    strictest = min([budget.epsilon, *budget.clients.values()])
-    if all(_affordable(ledger, run, guarantee, plan, strictest, budget) for guarantee, plan in plans.items()):
-        return 0.0
-    earlier = any(entry.run != run for entry in ledger.entries)
+    earlier = bool(ledger.beside(run))
     amplified = [charge for charge in told if charge.payers == "eligible"]
-    if not amplified:
-        dearest = max((_cost(ledger, run, guarantee, plan, budget) for guarantee, plan in plans.items()), default=0.0)
-        stricter = sum(limit * (1 + 1e-9) < dearest for limit in budget.clients.values())
-        able = clients - stricter if dearest <= budget.epsilon * (1 + 1e-9) else 0
-        return 1.0 if hides and (earlier or budget.clients) and able <= minimum else 0.0
+    if hides and (earlier or budget.clients):
+        # of what falls on all alike no coin decides who can pay: only what clients may spend, and have spent
+        alike = _by_guarantee(schedule, "eligible" if amplified else "participants")
+        if _able(ledger, run, alike, budget, clients) <= minimum:
+            return 1.0
+    if not amplified or all_can_pay(ledger, run, schedule, budget):
+        return 0.0
+    strictest, plans = min([budget.epsilon, *budget.clients.values()]), _by_guarantee(schedule)
     if earlier or not all(isinstance(charge.event, PoissonSampledDpEvent) for charge in amplified):
         return 1.0
     if not clients:
@@ -71,6 +70,20 @@ def chance_of_early_end(
         left = np.full(clients, chosen.capacity)
         total += chance_over_schedule(left, min(minimum, clients), rates, costs, chosen.capacity)
     return min(1.0, total)
+
+
+def _able(ledger: Ledger, run: str, plans: Mapping[Guarantee, Sequence[DpEvent]], budget: Budget, clients: int) -> int:
+    """Returns how many of the clients at least can pay for the whole plan."""
+    dearest = max((_cost(ledger, run, guarantee, plan, budget) for guarantee, plan in plans.items()), default=0.0)
+    stricter = sum(limit * (1 + 1e-9) < dearest for limit in budget.clients.values())
+    return clients - stricter if dearest <= budget.epsilon * (1 + 1e-9) else 0
+
+
+def all_can_pay(ledger: Ledger, run: str, schedule: PlannedCharges, budget: Budget) -> bool:
+    """Returns whether whoever paid for all of the earlier runs could pay for the whole plan, at the strictest limit."""
+    strictest = min([budget.epsilon, *budget.clients.values()])
+    plans = _by_guarantee(schedule).items()
+    return all(_affordable(ledger, run, guarantee, plan, strictest, budget) for guarantee, plan in plans)
 
 
 def _there(ledger: Ledger, run: str) -> int:
@@ -88,8 +101,8 @@ def early_end_of_others(ledger: Ledger, run: str) -> float:
     one of these runs takes out of δ is taken out of the δ of all. A run that coins ended counts as 1.
     """
     worst: dict[str, float] = {}
-    for entry in ledger.entries:
-        if entry.run != run and (not entry.charges or any(map(_told_by_an_end, entry.charges))):
+    for entry in ledger.beside(run):
+        if not entry.charges or any(map(_told_by_an_end, entry.charges)):
             worst[entry.run] = max(worst.get(entry.run, 0.0), entry.early_end)
     return min(1.0, sum(worst.values()))
 
@@ -103,11 +116,11 @@ def _hides_presence(charge: Charge) -> bool:
     return charge.guarantee.unit == "client" and charge.guarantee.adjacency == "add_remove"
 
 
-def _by_guarantee(schedule: PlannedCharges) -> dict[Guarantee, list[DpEvent]]:
-    """Returns what a client pays that takes part in every round, for each promise that its own coins are charged to."""
+def _by_guarantee(schedule: PlannedCharges, payers: str = "participants") -> dict[Guarantee, list[DpEvent]]:
+    """Returns what a client pays that takes part in every round, for each promise; or what all pay alike."""
     plans: dict[Guarantee, list[DpEvent]] = {}
     for charges in schedule:
-        for charge in _paid(charges):
+        for charge in _paid(charges, payers):
             plans.setdefault(charge.guarantee, []).append(charge.event)
     return plans
 
@@ -121,13 +134,7 @@ def _affordable(
 
 def _cost(ledger: Ledger, run: str, guarantee: Guarantee, plan: Sequence[DpEvent], budget: Budget) -> float:
     """Returns ε of the whole plan for a client that paid every charge of earlier runs."""
-    before = [
-        charge.event
-        for entry in ledger.entries
-        if entry.run != run
-        for charge in entry.charges
-        if charge.guarantee == guarantee
-    ]
+    before = [charge.event for entry in ledger.beside(run) for charge in entry.charges if charge.guarantee == guarantee]
     return price(ComposedDpEvent((*before, *plan)), budget.delta, adjacency=guarantee.adjacency)
 
 
@@ -141,5 +148,5 @@ def _rates(schedule: PlannedCharges, guarantee: Guarantee) -> list[float]:
     return rates
 
 
-def _paid(charges: Sequence[Charge]) -> list[Charge]:
-    return [c for c in charges if c.payers == "participants" and not isinstance(c.event, Unbounded)]
+def _paid(charges: Sequence[Charge], payers: str = "participants") -> list[Charge]:
+    return [c for c in charges if c.payers == payers and not isinstance(c.event, Unbounded)]

@@ -94,7 +94,7 @@ class ServerSide:
     def settle(
         self, asked: Asked, reservation: int, senders: IntArray, released: Released, durable: bool = True
     ) -> None:
-        """Writes down what was really released, and by whom; durably, or so with the ledger's next `flush`.
+        """Settles what was really released, and by whom; not `durable`, it is written down with the next reservation.
 
         Raises:
             LedgerError: the release cost more than was reserved for it.

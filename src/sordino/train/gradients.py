@@ -32,6 +32,9 @@ MARGIN = 2e-4
 SINGLE = 32
 """Most terms that are added up in single precision."""
 
+_LEAST_FACTOR = 2 * torch.finfo(torch.float32).tiny
+"""Smaller factors lose digits when they are put into single precision."""
+
 MOST = 2.2e11
 """Most terms times units times λ of a sum in double precision."""
 
@@ -63,10 +66,14 @@ class Gradients(Protocol):
 
 
 def clip_factors(norms: Tensor, bound: float) -> Tensor:
-    """Returns the factor ≤ 1 for each norm that brings it to at most `bound`; zero where the norm is not finite."""
+    """Returns the factor ≤ 1 for each norm that brings it to at most `bound`.
+
+    **Edge cases**: zero where the norm is not finite, or so large that the factor lies below the normal numbers of
+    single precision, which have too few digits to keep the bound.
+    """
     limit = bound * (1 - MARGIN)
     factors = torch.where(norms > limit, limit / norms, 1.0)
-    return factors.where(torch.isfinite(norms), 0.0)
+    return factors.where(torch.isfinite(norms) & (factors >= _LEAST_FACTOR), 0.0)
 
 
 def held(terms: int, units: int, spread: float = 1.0) -> None:

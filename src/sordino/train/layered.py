@@ -16,16 +16,13 @@ from torch.nn import functional
 from sordino.models.losses import Loss
 from sordino.train.closed_form import output_error
 from sordino.train.gradients import SINGLE, clip_factors, held
-from sordino.train.layers.layer import DOUBLES, ROUNDING, SINGLE_ERROR, TINY, Layer, Single, Weighted
+from sordino.train.layers.layer import DOUBLES, PIECE, ROUNDING, SINGLE_ERROR, TINY, Layer, Single, Weighted
 
 Term = tuple[Weighted, Tensor, Tensor]
 """A layer, its inputs, and the error at its outputs."""
 
 SPREAD = 128
 """Most that a unit's terms may be longer together than it is itself: beyond, it is clipped by their lengths."""
-
-_PIECE = 128
-"""Entries whose squares are added up in single precision."""
 
 ALIKE = 4
 """Fewest rows of a matrix product: among fewer, libraries are known to add up a row in another order."""
@@ -158,11 +155,11 @@ def _own(each: Tensor) -> tuple[Tensor, Tensor]:
     Pieces of 128 squares in single precision, whose sums are off by less than 131 roundings, and the pieces in double.
     """
     flat = each.flatten(0, 1)
-    whole = flat.shape[1] // _PIECE * _PIECE
-    pieces = flat[:, :whole].unflatten(1, (-1, _PIECE)), flat[:, whole:].unsqueeze(1)
+    whole = flat.shape[1] // PIECE * PIECE
+    pieces = flat[:, :whole].unflatten(1, (-1, PIECE)), flat[:, whole:].unsqueeze(1)
     lengths = torch.cat([torch.linalg.vector_norm(part, dim=2) for part in pieces if part.numel()], 1)
     squares = lengths.double().square_().sum(1).add_(flat.shape[1] * TINY)
-    squares = squares.mul_(1 + (_PIECE + 8) * SINGLE_ERROR).to(each.dtype)
+    squares = squares.mul_(1 + (PIECE + 8) * SINGLE_ERROR).to(each.dtype)
     return squares, squares.sqrt()
 
 

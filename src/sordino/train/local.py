@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.stages import Update
 from sordino.terms import Turn
 from sordino.train.trainer import Trainer

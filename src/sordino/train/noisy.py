@@ -8,7 +8,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.stages import Update
 from sordino.terms import Turn
 from sordino.train.private import Order

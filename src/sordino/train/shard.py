@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from sordino.data.federation import Borrowed, ClientData
+from sordino.data.client_data import Borrowed, ClientData
 from sordino.train.channel import Selection
 from sordino.types import IntArray
 

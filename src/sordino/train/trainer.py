@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sordino.data.federation import ClientData
+from sordino.data.client_data import ClientData
 from sordino.errors import DataError, ModelError
 from sordino.layout import Layout
 from sordino.models.losses import Loss

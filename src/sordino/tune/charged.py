@@ -7,7 +7,8 @@ compose, and a fixed number of them is charged in full, to everybody.
 **Formal guarantees**: the whole search is reserved in the ledger before the first trial and settled after the last;
 every client pays for every round, whether it took part or not. Noise is calibrated so that the search as a whole keeps
 the budget. Trials differ in settings that no price depends on (this is checked), each draws them by itself, alike from
-the grid, and has randomness of its own. The score that decides is of public records.
+the grid, and has randomness of its own, named after the ledger's past: two searches on one ledger share no draw. The
+score that decides is of public records.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.account.accountants.selection import draw_trials, stop_for
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
+from sordino.account.ledger.ledger import Ledger
 from sordino.data.federation import Federation
 from sordino.errors import RecipeError, SordinoWarning
 from sordino.events import BestOfMany, Charge, ComposedDpEvent, DpEvent, Guarantee, SelfComposedDpEvent, Unbounded
@@ -38,6 +40,7 @@ from sordino.runs.public import public_recipe
 from sordino.runs.run import run
 from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
+from sordino.runs.stream import stream_name
 from sordino.sections import LedgerSection
 from sordino.tune.grid import SettingsGrid, with_settings
 
@@ -78,15 +81,17 @@ def charged(recipe: Recipe, grid: SettingsGrid, trials: int, out: Path, watcher:
     """
     context = assemble(recipe)
     _require(context, recipe)
-    central, randomness = context.mechanism.trust == "central", _randomness(recipe)
-    stop = stop_for(SHAPE, trials) if central else None
-    count = trials if stop is None else draw_trials(SHAPE, stop, randomness.generator("trials"))
+    stop = stop_for(SHAPE, trials) if context.mechanism.trust == "central" else None
     context = _calibrated(context, grid, trials, stop)
+    context = replace(context, randomness=Entropy()) if recipe.run.entropy else context
     folder = RunFolder(out)
     folder.prepare()
     path = recipe.ledger.path or folder.ledger
     name = f"{out.name}-{secrets.token_hex(4)}"
-    with charging_for(context, path, name, name, heads=None if recipe.ledger.path else folder.heads) as charging:
+    with charging_for(context, path, name, heads=None if recipe.ledger.path else folder.heads) as opened:
+        stream = _stream(context, opened.ledger, grid)
+        charging, randomness = replace(opened, fingerprint=stream), _randomness(recipe, stream)
+        count = trials if stop is None else draw_trials(SHAPE, stop, randomness.generator("trials"))
         folder.create(context.recipe, {"run": name, "simulation": True, "head": charging.ledger.head, "stream": ""})
         charges = [_whole(guarantee, event, trials, stop) for guarantee, event in _trial(context).items()]
         everyone = np.arange(context.federation.population)
@@ -109,14 +114,14 @@ def _played(
     context: RunContext, grid: SettingsGrid, count: int, folder: Path, randomness: Randomness, watcher: TrialWatcher
 ) -> list[tuple[Attempt, Outcome]]:
     """Plays so many independent trials on the same people, each with settings that it draws."""
-    generator, points = randomness.generator("settings"), grid.points()
+    generator, seeds, points = randomness.generator("settings"), randomness.generator("seeds"), grid.points()
     # the search is paid for already, so that a trial has a ledger of its own and no budget
     free = with_settings(context.recipe.but(ledger=LedgerSection()), ["budget.epsilon=none"])
     played = []
     for trial in range(count):
         settings = points[int(generator.integers(len(points)))]
         # the people stay the same: the federation is handed over, and the seed names the noise alone
-        chosen = with_settings(free, [*settings, f"run.seed={context.recipe.run.seed + trial + 1}"])
+        chosen = with_settings(free, [*settings, f"run.seed={int(seeds.integers(2**63))}"])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SordinoWarning)  # one trial of many: its score says how good it is
             outcome = run(
@@ -217,8 +222,17 @@ def _judged(federation: Federation) -> bool:
     return public or (federation.test_public and len(federation.test_x) > 0)
 
 
-def _randomness(recipe: Recipe) -> Randomness:
-    return Entropy() if recipe.run.entropy else Streams(f"tune/{recipe.run.seed}")
+def _stream(context: RunContext, ledger: Ledger, grid: SettingsGrid) -> str:
+    """Returns the name of this search's draws: a second one on the ledger, or on another grid, shares none of them.
+
+    Two searches that drew alike would show the best and the second best of the same trials, at the price of the best
+    of two independent ones.
+    """
+    return f"{stream_name(context, ledger, (False, False, False))}/{grid.points()}"
+
+
+def _randomness(recipe: Recipe, stream: str) -> Randomness:
+    return Entropy() if recipe.run.entropy else Streams(f"tune/{stream}")
 
 
 def _accesses(trials: int, stop: float | None) -> str:

@@ -26,7 +26,7 @@ _MOST = 20_000
 """Records that are drawn at most."""
 _TEST = 1_000
 _APART, _SMOOTH = 2.0, 3
-_OWN = ("file", "label", "client", "drop", "class_names", "classes", "test")
+_OWN = ("file", "label", "client", "drop", "columns", "class_names", "classes", "test")
 """Settings that belong to one data set and to no other."""
 
 
@@ -45,13 +45,14 @@ def stand_in(recipe: Recipe, federation: Federation, name: str, folder: Path) ->
     tree = recipe.model_dump(exclude_none=True)
     tree["public"], tree["data"] = {"test": True}, {k: v for k, v in tree["data"].items() if k not in _OWN}
     tree["ledger"] = {}
+    tree["budget"].pop("clients", None)  # they are not there
     if name == SYNTHETIC:
         norm = 1.0 if recipe.data.features != "none" else math.sqrt(math.prod(federation.input_shape))
         tree["data"] |= {"name": "npz", "file": _drawn(federation, folder, norm), "normalise": "none"}
         tree["data"]["features"] = "none"  # records are drawn as features, where the recipe makes some
         tree["public"] |= _counts(tree, federation)
         if tree["partition"]["kind"] == "by_key":
-            tree["partition"] = {"kind": "iid", "clients": federation.population}
+            tree["partition"] = {"kind": "iid", "clients": tree["public"]["population"]}
         return Recipe.from_dict(tree)
     if name not in DATASETS:
         raise RecipeError(f"--on {name!r} is no data set: use `{SYNTHETIC}`, or one that `sordino data` lists")

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from aggregate.rounding import round_row
+from perturb.variances import remaining
 from sordino.aggregate.integers import Grid, from_residues, to_residues
 from sordino.aggregate.secure.graph import Topology
 from sordino.aggregate.secure.session import secure_sum
@@ -19,7 +21,7 @@ def noisy_sum(fidelity, dropouts, streams):
     """Plays a round as clients would, and returns the decoded sum, the rounded rows and who survived."""
     bits = GRID.modulus_bits(len(CLIENTS), len(CLIENTS) * float(NOISE.share_variance()))
     rows = np.random.default_rng(1).standard_normal((len(CLIENTS), WIDTH))
-    rounded = {c: GRID.round_row(rows[c], Streams(5).generator("round", 3, c)) for c in CLIENTS.tolist()}
+    rounded = {c: round_row(GRID, rows[c], Streams(5).generator("round", 3, c)) for c in CLIENTS.tolist()}
     noise = {c: NOISE.draw(WIDTH, random_bits(streams, "noise", 3, c)) for c in CLIENTS.tolist()}
     summed = secure_sum(
         to_residues(np.stack([rounded[c] + noise[c].values for c in CLIENTS.tolist()]), bits),
@@ -47,7 +49,7 @@ def noisy_sum(fidelity, dropouts, streams):
 def test_what_is_left_is_exactly_the_target_or_more(dropouts, variance, streams):
     total, rows, summed = noisy_sum("full", dropouts, streams)
     noise = total - rows
-    assert NOISE.remaining(len(summed.survivors), len(summed.responders)) == pytest.approx(variance)
+    assert remaining(NOISE, len(summed.survivors), len(summed.responders)) == pytest.approx(variance)
     spread = 5 * np.sqrt(2 / WIDTH)
     assert abs(noise.var() / variance - 1) < spread
     for wrong in ((2 / 3) ** 2, (3 / 2) ** 2):
@@ -66,5 +68,5 @@ def test_the_event_is_that_of_the_rounded_vector():
     event = GRID.event(NOISE.variance)
     assert event.variance == 500
     assert event.l2_sensitivity == pytest.approx(GRID.clip_norm * GRID.scale, rel=0.011)
-    rounded = GRID.round_row(np.full(WIDTH, 1.0), np.random.default_rng(0))
+    rounded = round_row(GRID, np.full(WIDTH, 1.0), np.random.default_rng(0))
     assert np.linalg.norm(rounded) <= event.l2_sensitivity and np.abs(rounded).sum() <= event.l1_sensitivity

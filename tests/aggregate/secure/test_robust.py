@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from aggregate.rounding import round_row
 from sordino.aggregate.integers import Grid, from_residues, to_residues
 from sordino.aggregate.secure.errors import TooFewClients
 from sordino.aggregate.secure.graph import choose
@@ -38,7 +39,7 @@ def in_shards(vectors, shards, dropouts=(), **options):
 
 def residues(liar=None):
     rows = np.random.default_rng(0).normal(0.03, 0.02, (len(CLIENTS), WIDTH))
-    rounded = np.stack([GRID.round_row(row, np.random.default_rng(i)) for i, row in enumerate(rows)])
+    rounded = np.stack([round_row(GRID, row, np.random.default_rng(i)) for i, row in enumerate(rows)])
     if liar is not None:
         rounded[liar] = 2 ** (BITS - 2)  # the largest vector that the modulus lets through
     return to_residues(rounded, BITS), rounded

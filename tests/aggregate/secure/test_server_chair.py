@@ -10,6 +10,7 @@ from collections import defaultdict
 
 import numpy as np
 
+from perturb.variances import remaining
 from sordino.aggregate.integers import from_residues, reduce, to_residues
 from sordino.aggregate.secure import client as client_module
 from sordino.aggregate.secure import recovery
@@ -110,7 +111,7 @@ def leak(calibrate=thinned):
     """How much the server can explain in all; from the sum alone in theory; and the spread of the former."""
     values = inputs()
     known = what_the_server_knows(transcript(values, calibrate))
-    noise = NOISE.remaining(len(SURVIVORS), len(SURVIVORS) - 1)
+    noise = remaining(NOISE, len(SURVIVORS), len(SURVIVORS) - 1)
     alone = SPREAD**2 / (len(SURVIVORS) * SPREAD**2 + noise)
     spread = 2 * np.sqrt(alone * (1 - alone) ** 2 / WIDTH)
     return explained(values[TARGET], known.values()), alone, spread, known, values
@@ -122,7 +123,7 @@ def test_all_bytes_tell_no_more_than_the_noisy_sum():
     assert abs(everything - alone) < 4 * spread
     assert abs(explained(values[TARGET], [known["sum"]]) - alone) < 4 * spread
     # two-sided: the same data rule out that noise were 2/3 or 3/2 of what it is
-    noise = NOISE.remaining(5, 4)
+    noise = remaining(NOISE, 5, 4)
     for factor in ((2 / 3) ** 2, (3 / 2) ** 2):
         assert abs(everything - SPREAD**2 / (5 * SPREAD**2 + factor * noise)) > 8 * spread
     # and of a client that shared secrets but sent no vector, nothing at all

@@ -90,11 +90,6 @@ def yuan_sigma(sensitivity: float, epsilon: float, delta: float, rate: float, pr
     return sensitivity / epsilon * math.sqrt(2 * rate * precision * math.log(1 / delta))
 
 
-def yuan_variances(theta: float, sigma: float, aggregations: int) -> FloatArray:
-    """Returns Θ(m) = θ^{m−1}σ² for m = 1 … M. Reference: Yuan et al., Eq. (6)."""
-    return sigma**2 * theta ** np.arange(aggregations, dtype=np.float64)
-
-
 def yuan_refined(theta: float, at: int, aggregations: int) -> float:
     """Returns the S that Theorem 2 puts in place of Eq. (8)'s when, at aggregation m, M becomes M′.
 

@@ -10,7 +10,6 @@ Honkela (2025), "(ε, δ) considered harmful"; Kaissis et al. (2024), "Beyond th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,8 +21,6 @@ from sordino.types import FloatArray
 
 RATES = (0.001, 0.01, 0.1)
 """False-positive rates at which a certificate tells the false-negative rate."""
-SMALL_REGRET = 0.01
-"""Up to here μ describes the whole curve (Gomez et al. 2025); beyond it the curve itself should be read."""
 _POINTS = 400
 _FLOOR = 1e-10
 
@@ -52,10 +49,6 @@ class Tradeoff:
         lines = np.maximum(left - level * a, (left - a) / level)
         return np.asarray(np.maximum(0.0, lines.max(axis=1)))
 
-    def error_rates(self, false_positive_rates: Sequence[float] = RATES) -> dict[float, float]:
-        """Returns the least false-negative rate at each of these false-positive rates."""
-        return {rate: self.false_negative_rate(rate) for rate in false_positive_rates}
-
 
 @dataclass(frozen=True)
 class GaussianFit:
@@ -64,18 +57,14 @@ class GaussianFit:
     Attributes:
         mu: μ of Gaussian differential privacy.
         regret: how far error rates may be from the Gaussian's: both rates of some attack that μ allows would have to
-            rise by this much to be what the curve allows.
+            rise by this much to be what the curve allows. Up to 0.01 μ describes the whole curve (Gomez et al. 2025);
+            beyond it the curve itself should be read.
         floor: the δ below which the curve was not looked at.
     """
 
     mu: float
     regret: float
     floor: float
-
-    @property
-    def is_good(self) -> bool:
-        """Whether μ alone tells the curve well enough to be reported in its place."""
-        return self.regret < SMALL_REGRET
 
 
 def tradeoff(curve: Curve, floor: float = _FLOOR, points: int = _POINTS) -> Tradeoff:

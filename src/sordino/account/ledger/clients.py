@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.account.ledger.chain_reader import LedgerRow
 from sordino.account.ledger.entry import canonical
-from sordino.account.ledger.hash_chain import LedgerRow
 from sordino.account.ledger.keys import DIGEST, LedgerKey
 from sordino.errors import LedgerError
 from sordino.types import IntArray

@@ -15,8 +15,8 @@ import numpy as np
 from sordino.account.accountants.accountant import epsilon
 from sordino.account.accountants.exact import separation
 from sordino.account.accountants.history import flatten
+from sordino.account.ledger.chain_reader import LedgerRow
 from sordino.account.ledger.cohort import Cohort
-from sordino.account.ledger.hash_chain import LedgerRow
 from sordino.errors import LedgerError
 from sordino.events import Charge, Guarantee, decode, encode
 

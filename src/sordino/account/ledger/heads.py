@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sordino.account.ledger.chain_reader import LedgerRow
 from sordino.account.ledger.entry import canonical, now
-from sordino.account.ledger.hash_chain import LedgerRow
 from sordino.account.ledger.keys import LedgerKey, signed
 from sordino.errors import LedgerError, LedgerTampered
 
@@ -148,6 +148,18 @@ class HeadLog:
             if self._file is not None:
                 os.close(self._file)
             self._file = None
+
+    def require_writable(self) -> None:
+        """Looks whether heads could be written, and leaves no file where there was none.
+
+        Raises:
+            LedgerError: they could not.
+        """
+        new = not self.path.exists()
+        with self._locked():
+            if new:
+                self.path.unlink()
+        self.close()
 
     @contextmanager
     def _locked(self) -> Iterator[int]:

@@ -12,11 +12,12 @@ import numpy as np
 from sordino.account.accountants.filter import Filter
 from sordino.account.ledger.book import Book
 from sordino.account.ledger.budget import Budget, Headroom
+from sordino.account.ledger.chain_reader import LedgerRow
 from sordino.account.ledger.clients import NAMES
 from sordino.account.ledger.cohort import Cohort
 from sordino.account.ledger.coverage import implies
 from sordino.account.ledger.entry import LedgerEntry, normal
-from sordino.account.ledger.hash_chain import HashChain, LedgerRow
+from sordino.account.ledger.hash_chain import HashChain
 from sordino.account.ledger.heads import HeadLog, check_all
 from sordino.account.ledger.identity import LedgerIdentity
 from sordino.account.ledger.keys import LedgerKey
@@ -63,6 +64,8 @@ class LedgerReader:
         self._state = LedgerState()
         self._headroom = Headroom()
         self._until: int | None = None
+        self._owed: list[tuple[LedgerEntry, bool]] = []
+        """Settlements that are not written down yet, and whether all sent whom their reservations name."""
         self._waiting: tuple[int, bytes] | None = None
         """The head of a settlement that waits to become durable and published."""
         self._publishing = Lock()
@@ -106,6 +109,15 @@ class LedgerReader:
     def entries(self) -> list[LedgerEntry]:
         """All releases, in order."""
         return list(self._state.entries.values())
+
+    def beside(self, run: str) -> list[LedgerEntry]:
+        """Returns the releases of all other runs."""
+        return self._state.beside(run)
+
+    @property
+    def rounds(self) -> int:
+        """How many releases of rounds there are, those before a first round not counted."""
+        return self._state.rounds
 
     @property
     def guarantees(self) -> list[Guarantee]:
@@ -181,7 +193,7 @@ class LedgerReader:
 
     def clash(self, wanted: Iterable[Guarantee], run: str = "") -> list[str]:
         """Returns a warning for each promise that this ledger's earlier runs and one of `wanted` make infinite."""
-        return clash([entry for entry in self.entries if entry.run != run], wanted)
+        return clash(self.beside(run), wanted)
 
     def number(self, client: str) -> int:
         """Returns the number in the ledger of the client of this name (which needs the ledger's key to be read)."""

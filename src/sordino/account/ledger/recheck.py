@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sordino.account.ledger.chain_reader import LedgerRow
 from sordino.account.ledger.entry import charge_of, costs_of
-from sordino.account.ledger.hash_chain import LedgerRow
 from sordino.account.ledger.settlement import refuse_dearer
 from sordino.account.ledger.state import readable
 from sordino.errors import LedgerTampered

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from sordino.account.ledger.book import Book
+from sordino.account.ledger.chain_reader import LedgerRow
 from sordino.account.ledger.clients import ClientRegister
 from sordino.account.ledger.coverage import payments
 from sordino.account.ledger.entry import LedgerEntry, read_reserve, read_settle
-from sordino.account.ledger.hash_chain import LedgerRow
 from sordino.account.ledger.holders import Holdings
 from sordino.errors import AccountingError, LedgerError, LedgerTampered
 from sordino.events import Guarantee
@@ -34,6 +34,9 @@ class LedgerState:
         self.reserved: dict[int, LedgerEntry] = {}
         """The same releases as they were reserved."""
         self.participations = np.zeros(0, np.int64)
+        self.rounds = 0
+        """Releases of rounds, those before the first round not counted."""
+        self._by_run: dict[str, dict[int, LedgerEntry]] = {}
         self._by_round: dict[tuple[str, int], list[int]] = {}
         self._by_noise: dict[tuple[str, int], list[int]] = {}
         self._charged: dict[Guarantee, None] = {}
@@ -83,7 +86,7 @@ class LedgerState:
         if quoted.settled:
             raise LedgerError(f"reservation {realised.seq} is settled twice")
         if realised.participants is quoted.participants and realised.charges == quoted.charges:
-            self.entries[realised.seq] = realised  # the same clients pay the same
+            self._keep(realised)  # the same clients pay the same
             return
         self._withdraw(quoted)
         self._enter(realised)
@@ -120,16 +123,24 @@ class LedgerState:
             repeats = (self.reserved[seq] for seq in seqs)
             again += [entry.seq for entry in repeats if entry.repeatable and entry.fingerprint == fingerprint]
             round_ += 1
-        others = [seq for seq, entry in self.entries.items() if again and seq > min(again) and entry.run != run]
+        if not again:
+            yield False
+            return
+        others = [seq for seq, entry in self.entries.items() if seq > min(again) and entry.run != run]
         aside = [self.entries.pop(seq) for seq in again + others]
         for entry in aside:
+            del self._by_run[entry.run][entry.seq]
             self._withdraw(entry)
         try:
-            yield bool(aside)
+            yield True
         finally:
             for entry in aside:
                 self._enter(entry)
             self.entries = dict(sorted(self.entries.items()))
+
+    def beside(self, run: str) -> list[LedgerEntry]:
+        """Returns the releases of all other runs, one run after the other: however long this one is, at no cost."""
+        return [entry for other, mine in self._by_run.items() if other != run for entry in mine.values()]
 
     def book(self, guarantee: Guarantee) -> Book:
         """Returns the book of one guarantee: everything charged to it, or to a promise from which it follows."""
@@ -155,8 +166,12 @@ class LedgerState:
         for book in self._books.values():
             book.grow(self.population)
 
+    def _keep(self, entry: LedgerEntry) -> None:
+        self.entries[entry.seq] = self._by_run.setdefault(entry.run, {})[entry.seq] = entry
+
     def _enter(self, entry: LedgerEntry) -> None:
-        self.entries[entry.seq] = entry
+        self._keep(entry)
+        self.rounds += entry.round_ > 0
         self._charged |= dict.fromkeys(charge.guarantee for charge in entry.charges)
         for book in self._books.values():
             self._pay(book, entry)
@@ -164,6 +179,7 @@ class LedgerState:
             self.participations[entry.participants.ids()] += 1
 
     def _withdraw(self, entry: LedgerEntry) -> None:
+        self.rounds -= entry.round_ > 0
         for book in self._books.values():
             book.remove(entry.seq)
         if entry.charges:

@@ -67,10 +67,6 @@ class Reader:
         """Returns the next 4 bytes as a number."""
         return int(_U32.unpack(self.take(4))[0])
 
-    def identifier(self) -> int:
-        """Returns the next 8 bytes as a client's id."""
-        return int(_U64.unpack(self.take(8))[0])
-
     def many(self, size: int) -> list[bytes]:
         """Returns a counted list of fields of this size."""
         count = self.number()

@@ -1,8 +1,9 @@
 """Features that were computed once are kept on disk, for the user alone.
 
 A file is named by a digest of the settings and of the records, so another setting or another record never finds it.
-Features of private records are private: the folder has mode 0700, files have mode 0600, and they are the user's to
-delete at any time.
+Features of private records are private, and so are the names (whoever knows all records but one could try that one):
+the folder has mode 0700, one that is open to others is refused, files have mode 0600, and they are the user's to delete
+at any time.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sordino.errors import StorageError
 from sordino.files import writing
 
 VARIABLE = "SORDINO_CACHE"
@@ -52,16 +54,26 @@ def kept(settings: str, x: Tensor, compute: Callable[[Tensor], Tensor], folder: 
     **Edge cases**: few records (one client's) are computed and never kept. A file that is damaged is computed anew.
 
     Raises:
-        StorageError: the folder cannot be written.
+        StorageError: the folder cannot be written, or is open to others.
     """
     if folder is None or x.numel() < _WORTH_KEEPING:
         return compute(x)
+    _require_own(folder)
     path = folder / f"{digest(settings, x)}.npy"
     found = _read(path, len(x))
     if found is None:
         found = compute(x)
         _write(path, found)
     return found
+
+
+def _require_own(folder: Path) -> None:
+    """Refuses a folder that others can look into, or write to: they could put other features in their place."""
+    if folder.exists() and (folder.stat().st_mode & 0o077 or folder.stat().st_uid != os.getuid()):
+        raise StorageError(
+            f"data.cache {folder} is open to others, and features of private records are private: chmod 700 it, name a "
+            'folder of your own, or set data.cache = "none"'
+        )
 
 
 def _read(path: Path, rows: int) -> Tensor | None:

@@ -17,6 +17,8 @@ Decimal = Literal["auto", ".", ","]
 """The decimal mark of numbers; `auto` takes a comma for one where cells are parted by something else."""
 GAPS = frozenset({"", "?", "-", ".", "na", "n/a", "nan", "null", "none", "<na>", "nat"})
 """What people write where a value is missing, in small letters."""
+LARGEST = 3.4028234e38
+"""The largest number of single precision, rounded down."""
 FEW = 12
 """A column of no more words than this is proposed as categories."""
 
@@ -185,6 +187,8 @@ def _number(name: str, text: str, numbers: NumberReader) -> float:
         raise BadCell(name, "")
     if not math.isfinite(value):
         raise BadCell(name, f"is {text!r}: remove the line or fill the value in")
+    if abs(value) > LARGEST:
+        raise BadCell(name, f"is {text!r}, which single precision does not hold: use another unit")
     return value
 
 

@@ -24,6 +24,8 @@ from sordino.data.loaders.table import TableRow, hold_out, rows, separator_of, u
 from sordino.data.records import Records, count_classes, labels, require_owners
 from sordino.errors import DataError, SordinoWarning
 
+_MOST_CLASSES = 10**7
+"""Whole numbers from here on are taken for something else than classes, and asked about."""
 _ID = re.compile(r"(^|[^a-z])(id|uuid|mrn)$|#$", re.IGNORECASE)
 """Names that people give to columns of ids."""
 
@@ -40,6 +42,7 @@ def own_csv(
     categories: Mapping[str, Sequence[str]] | None = None,
     missing: Missing = "refuse",
     decimal: Decimal = "auto",
+    columns: Sequence[str] = (),
 ) -> Records:
     """Reads CSV files with a header each. Features are taken as they are: declare `public.ranges`.
 
@@ -59,10 +62,13 @@ def own_csv(
         categories: by column, the words that it can hold: each becomes a feature that is 1 or 0.
         missing: what becomes of gaps.
         decimal: the decimal mark.
+        columns: the columns to learn from, in this order; by default all others, in the order of the file.
     """
+    if columns and drop:
+        raise DataError("data.columns lists what is used and data.drop what is not: give one of them.")
     paths = _places(folder, file)
-    tables = [_table(path, label, client, drop) for path in paths]
-    for name in drop:
+    tables = [_table(path, label, client, drop, columns) for path in paths]
+    for name in (*drop, *columns):
         if not any(name in table.header for table in tables):
             raise DataError(f"{paths[0]} has no column {name!r}; it has {', '.join(tables[0].header)}.")
     names = list(tables[0].cells)
@@ -70,7 +76,7 @@ def own_csv(
         if odd := set(names) ^ set(other.cells):
             where, lacks = (other.path, paths[0]) if (name := min(odd)) in other.cells else (paths[0], other.path)
             raise DataError(f"{where} has a column {name!r} and {lacks} has none: drop it, or give all files the same.")
-    used = Columns.of([name for name in names if name not in {label, client}], categories or {}, missing)
+    used = Columns.of([n for n in columns or names if n not in {label, client}], categories or {}, missing)
     _warn_of_ids(used.numbers)
     x, y, owners = [], [], []
     for table, owner in zip(tables, _stems(paths), strict=True):
@@ -121,7 +127,7 @@ class _Table:
     cells: dict[str, list[str]]
 
 
-def _table(path: Path, label: str, client: str | None, drop: Sequence[str]) -> _Table:
+def _table(path: Path, label: str, client: str | None, drop: Sequence[str], columns: Sequence[str] = ()) -> _Table:
     _require(path)
     separator = separator_of(path)
     table = rows(path, comment="\0", separator=separator)
@@ -134,13 +140,14 @@ def _table(path: Path, label: str, client: str | None, drop: Sequence[str]) -> _
     for name in (label, *([client] if client else [])):
         if name not in header.fields:
             raise DataError(f"{path} has no column {name!r}; it has {', '.join(header.fields)}.")
-    if "" in header.fields and "" not in drop:
+    unused = set(header.fields).difference(columns, [label, client]) if columns else set(drop)
+    if "" in header.fields and "" not in unused:
         raise DataError(
             f"{path}: column {header.fields.index('') + 1} has no name (an index, as pandas writes it?): leave it out "
             'with data.drop = [""], or name it.'
         )
     found = list(table)
-    kept = [(i, name) for i, name in enumerate(header.fields) if name not in drop]
+    kept = [(i, name) for i, name in enumerate(header.fields) if name not in unused]
     return _Table(
         path, separator, header.fields, [row.line for row in found], {n: [r.fields[i] for r in found] for i, n in kept}
     )
@@ -225,12 +232,18 @@ def _classes(y: list[float], classes: int | None, path: Path) -> int:
         raise DataError(f"{path} has labels that are not 0 … {classes - 1}; name them in class_names.")
     if classes is not None:
         return classes
+    if whole and max(y) >= _MOST_CLASSES:
+        raise DataError(
+            f"{path} has the label {int(max(y))}: name classes in class_names, or set classes = 0 to predict a number."
+        )
     return 1 + int(max(y)) if whole else 0
 
 
 def _inputs(array: NDArray[Any]) -> Tensor:
     if array.dtype == np.uint8:
         return pixels(array)
+    if array.dtype.kind == "c":
+        raise DataError("x holds complex numbers: give real ones (such as their parts, side by side).")
     return torch.from_numpy(np.ascontiguousarray(array, np.float32))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +66,8 @@ def rows(path: Path, width: int | None = None, comment: str = "|", separator: st
                     raise DataError(f"{path}, line {row.line} has {len(fields)} columns where {width} are expected.")
                 yield row
         except UnicodeDecodeError:
-            raise DataError(f"{path} is not text in UTF-8: save it as UTF-8 (iconv -f latin1 -t utf8).") from None
+            code = "utf16" if path.read_bytes()[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "latin1"
+            raise DataError(f"{path} is not text in UTF-8: save it as UTF-8 (iconv -f {code} -t utf8).") from None
         except csv.Error as error:
             raise DataError(f"{path}, line {reader.line_num} cannot be read ({error}): correct it.") from None
 

@@ -21,12 +21,6 @@ _PLAIN = (nn.Tanh, nn.Sigmoid, nn.ELU, nn.GELU, nn.SiLU, nn.Softplus, nn.LeakyRe
 _PLAIN_IMAGES = (nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.Unflatten)
 
 
-def known_layers(model: nn.Module) -> list[Layer] | None:
-    """Returns the model as hand-written layers, or None where it holds something that we do not know."""
-    found = layers_of(model)
-    return None if isinstance(found, str) else found
-
-
 def layers_of(model: nn.Module) -> list[Layer] | str:
     """Returns the model as hand-written layers, or why it cannot be.
 

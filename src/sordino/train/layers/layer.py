@@ -28,6 +28,12 @@ DOUBLES = 2**17
 TINY = 2.0**-126
 """What a square below the smallest normal number may lose."""
 
+FLOOR = 2.0**-100
+"""What is added to squares so that whatever TINY they lose is a small share of them."""
+
+PIECE = 128
+"""Entries whose products are added up in single precision; sums of pieces are in double precision."""
+
 
 @dataclass(frozen=True)
 class Component:

@@ -1,0 +1,64 @@
+"""The records of a cohort: gathered, or left where they are until somebody looks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sordino.types import IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class ClientData:
+    """The records of a cohort, one client after the other: client k's are x[offsets[k]:offsets[k + 1]]."""
+
+    clients: IntArray
+    offsets: IntArray
+    x: Tensor
+    y: Tensor
+
+    @property
+    def sizes(self) -> IntArray:
+        """Number of records of each client."""
+        return np.diff(self.offsets)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one record."""
+        return tuple(self.x.shape[1:])
+
+    @property
+    def input_dtype(self) -> torch.dtype:
+        """Floats, or whole numbers (a text's)."""
+        return self.x.dtype
+
+
+class Borrowed(ClientData):
+    """The same records, left where they are in the federation's tensors: gathered only where somebody looks."""
+
+    def __init__(self, clients: IntArray, offsets: IntArray, records: IntArray, x: Tensor, y: Tensor) -> None:
+        vars(self).update(clients=clients, offsets=offsets, records=records, source_x=x, source_y=y)
+
+    records: IntArray
+    source_x: Tensor
+    source_y: Tensor
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return tuple(self.source_x.shape[1:])
+
+    @property
+    def input_dtype(self) -> torch.dtype:
+        return self.source_x.dtype
+
+    @cached_property
+    def x(self) -> Tensor:
+        return self.source_x.index_select(0, torch.from_numpy(self.records))
+
+    @cached_property
+    def y(self) -> Tensor:
+        return self.source_y.index_select(0, torch.from_numpy(self.records))
