@@ -5,6 +5,7 @@ from __future__ import annotations
 from papers import (
     a_dpfl,
     a_dpfl_readings,
+    a_dpfl_refusal,
     baek,
     baek_protocol,
     baek_readings,
@@ -39,6 +40,7 @@ _ALL: tuple[Experiment, ...] = (
     *xue_checks.EXPERIMENTS,
     *a_dpfl.EXPERIMENTS,
     *a_dpfl_readings.EXPERIMENTS,
+    *a_dpfl_refusal.EXPERIMENTS,
     *fed_cad.EXPERIMENTS,
     *fed_cad_learning.EXPERIMENTS,
     *fed_cad_readings.EXPERIMENTS,

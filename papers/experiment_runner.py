@@ -48,24 +48,27 @@ class SeedRuns:
 
     def last(self, field: str = "accuracy") -> tuple[float, float]:
         """Returns mean and standard deviation over seeds of the last value of a metric."""
-        return _spread([_known(view.last(field)) for view in self.views])
+        return spread_over(self.ends(field))
 
     def best(self, field: str = "accuracy") -> tuple[float, float]:
         """Returns mean and standard deviation over seeds of the best value (the greatest; of the loss, the least)."""
         pick = min if field == "loss" else max
-        return _spread(
+        return spread_over(
             [pick(_known(line[field]) for line in view.rounds if line.get(field) is not None) for view in self.views]
         )
 
+    def ends(self, field: str = "accuracy") -> list[float]:
+        """Returns the last value of a metric, seed by seed."""
+        return [_known(view.last(field)) for view in self.views]
+
     def reach(self, field: str = "accuracy") -> tuple[float, float]:
         """Returns the least and the greatest over seeds of the last value of a metric."""
-        values = [_known(view.last(field)) for view in self.views]
-        return min(values), max(values)
+        return min(self.ends(field)), max(self.ends(field))
 
     def lead(self, other: SeedRuns, field: str = "accuracy") -> tuple[float, float]:
         """Returns how far this one ends above another, over the seeds that both have: mean and standard deviation."""
         pairs = zip(self.views, other.views, strict=False)
-        return _spread([_known(mine.last(field)) - _known(theirs.last(field)) for mine, theirs in pairs])
+        return spread_over([_known(mine.last(field)) - _known(theirs.last(field)) for mine, theirs in pairs])
 
     def until(self, round_: int) -> SeedRuns:
         """Returns the runs as they stood after some round: where noise is not planned for the end, a run so long."""
@@ -188,5 +191,6 @@ def _known(value: float | None) -> float:
     return float("nan") if value is None else value
 
 
-def _spread(values: Sequence[float]) -> tuple[float, float]:
+def spread_over(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """Returns mean and standard deviation over seeds; of one seed there is none."""
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

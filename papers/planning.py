@@ -57,6 +57,7 @@ MADE_UP: Mapping[str, Mapping[str, Any]] = {
     "membership": {"success_rate": 0.5, "success_stddev": 0.01, "lira": {"area": 0.5, "tpr_at_fpr_0.001": 0.001}},
     "least_squares": {"gap": 0.1, "norm": 1.0},
     "moved": {"bias": 0.1, "within": 0.9},
+    "poisoned": {"accuracy": 0.6, "hostile": 0.5, "honest": 0.1},
 }
 """What measurements might have found."""
 

@@ -18,7 +18,7 @@ from papers.printed_line import PrintedLine, number, statement
 from papers.tasks import last_model, played, rounded
 from papers.xue_scene import CLIENTS, DELTA, MNIST, OURS, client
 from sordino.account.accountants.published import xue_participations, xue_sigma0
-from sordino.random.streams import Randomness
+from sordino.random.streams import Streams
 from sordino.recipe import Recipe
 
 BUDGET, SIGMA0, USERS, WEIGHTS = 0.5, 26.0, 50, 21_840
@@ -39,7 +39,7 @@ def _lemma1() -> PrintedLine:
 
 def _lemma6() -> PrintedLine:
     """E[M(x)] = x: what the mechanism's own noise averages to, over as many draws as there are weights, 50 times."""
-    noise = Randomness(0).normals("lemma 6", 1, np.arange(USERS), WEIGHTS).double()
+    noise = Streams(0).normals("lemma 6", 1, np.arange(USERS), WEIGHTS).double()
     off = float(noise.mean()) * math.sqrt(noise.numel())
     return statement(
         f"Lemma 6: mean of {noise.numel():,} draws of the noise, in its standard errors", "0", f"{off:+.2f}",

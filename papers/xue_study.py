@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from papers.charts import beside
 from papers.experiment import ExperimentResult
 from papers.experiment_runner import BY_CHANCE, ExperimentRunner, SeedRuns
-from papers.printed_line import PrintedLine, ahead_by, points, statement
+from papers.printed_line import PrintedLine, ahead_by, points
 from papers.xue_charts import ends
 from papers.xue_scene import LEARNT, MNIST, NAMES, READINGS, SHARED, allowed, beyond, client, experiment, judged, ours
 from sordino.charts import Axis, Chart, Series
@@ -115,7 +115,10 @@ def _best(
     shown = ", ".join(f"{level:g}: {100 * end:.1f} %" for level, end in best.items())
     if max(best.values()) < LEARNT:
         return beyond(quantity, printed, shown, *found.values())
-    return statement(quantity, printed, shown, max(best, key=lambda level: best[level]) in right)
+    top = {level: max(readings.values(), key=lambda runs: runs.last()[0]) for level, readings in found.items()}
+    mine = max(right, key=lambda level: best[level])
+    other = max((level for level in best if level not in right), key=lambda level: best[level])
+    return ahead_by(quantity, printed, shown, *top[mine].lead(top[other]))
 
 
 def _columns(runs: Mapping[str, Mapping[str, SeedRuns]]) -> dict[str, list[float]]:

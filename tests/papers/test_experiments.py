@@ -26,7 +26,7 @@ FIGURES = {
         "propositions",
     ],
     "xue": ["fig2", "fig3", *(f"fig{n}{part}" for n in (4, 5) for part in "abcd"), "learning", "lemmas", "theorems"],
-    "adpfl": ["fig4", "fig4-median", "fig4-speed", "table2", "fig5", "fig6", "definition4"],
+    "adpfl": ["fig4", "fig4-median", "fig4-speed", "table2", "fig5", "fig6", "definition4", "refusal"],
     "cad": [*(f"fig{n}" for n in range(1, 7)), "fig3-growth", "learning", "theorems"],
     "yuan": [
         *("table2", "fig2-laplace", "table3", "table3-overfitting", "curves", "theorems", "theorem3"),
