@@ -25,7 +25,7 @@ class Options(BaseModel):
 
     name: str = Field("", description="the mechanism's name")
     mode: Mode = Field("certified", description="`certified`: provable; `faithful`: as printed in the paper")
-    clip_norm: float = Field(1.0, ge=LEAST, le=MOST, description="bound on what one unit contributes")
+    clip_norm: float = Field(1.0, ge=SHORTEST, le=MOST, description="bound on what one unit contributes")
     noise_multiplier: float | None = Field(
         None,
         ge=LEAST,
