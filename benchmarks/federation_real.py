@@ -1,12 +1,13 @@
 """Rounds of eight real SuperNodes on this machine: `python benchmarks/federation_real.py`.
 
-A SuperLink and eight SuperNodes as separate processes on loopback, one local epoch on 600 records each, 26,010
-weights: sordino with the whole secure sum, over TLS with authenticated nodes (`dropout_robust`), and beside it Flower's
-own FedAvg on a plain SuperLink, without TLS, without any privacy and with its state in memory (with a file, on a busy
-machine, two of eight nodes ended for good at "database is locked", and FedAvg waited for them). Nodes reach the
-SuperLink through a door that counts bytes, so that what is told is everything on the wire: TLS, HTTP and looking for
-messages included. Seconds are by the clock, from a round's beginning to its end, and all processes share this machine's
-cores.
+A SuperLink and eight SuperNodes as separate processes on loopback, 26,010 weights and the workloads of `federation.py`
+(one epoch on 600 records, or one step on 60): sordino without a secure sum (`dp_fedavg`) and with it
+(`dropout_robust`), over TLS with authenticated nodes, and beside them Flower's own FedAvg on a plain SuperLink, without
+TLS, without any privacy and with its state in memory (with a file, on a busy machine, two of eight nodes ended for good
+at "database is locked", and FedAvg waited for them). Nodes reach the SuperLink through a door that counts bytes, so
+that what is told is everything on the wire: TLS, HTTP and looking for messages included. Seconds are by the clock, from
+a round's beginning to its end, and all processes share this machine's cores; a first round, in which nodes are started
+and greeted, is played and not counted.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from results import machine, put
 
-from federation import SECTION, WORKLOADS, federation
+from federation import GOALS, SECTION, WORKLOADS, Workload, federation
 from sordino.federation.operate import Operation
 from sordino.federation.processes import answers, free_ports, start_node, start_superlink, stop_all
 from sordino.federation.settings import offline
 from sordino.runs.folder import RunFolder
 
 NODES = 8
-WORK = WORKLOADS["epoch"]
 PATIENCE = {"stage-seconds": 300.0, "train-seconds": 600.0, "gather-seconds": 600.0}
 
 APP = """
@@ -48,6 +49,7 @@ from flwr.serverapp.strategy import FedAvg
 from sordino import models
 
 client, server = ClientApp(), ServerApp()
+MODEL, SHAPE = {model!r}, {shape!r}
 
 
 @client.train()
@@ -55,14 +57,14 @@ def train(message, context):
     torch.set_num_threads(1)
     with np.load(context.node_config["file"]) as held:
         x, y = torch.from_numpy(held["x"]), torch.from_numpy(held["y"])
-    model = models.build("cnn_tfp", (1, 28, 28), 10, seed=0)
+    model = models.build(MODEL, SHAPE, 10, seed=0)
     model.load_state_dict(message.content["arrays"].to_torch_state_dict())
     optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
     for batch in torch.randperm(len(y)).split(60):
         optimiser.zero_grad()
         torch.nn.functional.cross_entropy(model(x[batch]), y[batch]).backward()
         optimiser.step()
-    told = {"arrays": ArrayRecord(model.state_dict()), "metrics": MetricRecord({"num-examples": len(y)})}
+    told = {{"arrays": ArrayRecord(model.state_dict()), "metrics": MetricRecord({{"num-examples": len(y)}})}}
     return Message(RecordDict(told), reply_to=message)
 
 
@@ -79,7 +81,7 @@ def main(grid, context):
         os.replace(context.run_config["times"] + ".new", context.run_config["times"])
 
     nodes = context.run_config["nodes"]
-    first = ArrayRecord(models.build("cnn_tfp", (1, 28, 28), 10, seed=0).state_dict())
+    first = ArrayRecord(models.build(MODEL, SHAPE, 10, seed=0).state_dict())
     strategy = FedAvg(fraction_evaluate=0.0, min_train_nodes=nodes, min_available_nodes=nodes)
     strategy.start(grid, first, num_rounds=context.run_config["rounds"], evaluate_fn=note)
 """
@@ -134,11 +136,11 @@ class Door:
         threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True).start()
 
 
-def ours(path: Path, rounds: int) -> tuple[list[float], Door]:
-    """Returns the seconds of each round of a federation with the whole secure sum, and its door."""
+def ours(path: Path, work: Workload, rounds: int, mechanism: str) -> tuple[list[float], Door]:
+    """Returns the seconds of each round of a federation, and its door."""
     port, inner = free_ports(2)
     # nodes know the door's port; the SuperLink listens behind it
-    folder, members = federation(path, WORK, "dropout_robust", NODES, rounds, "127.0.0.1", port)
+    folder, members = federation(path, work, mechanism, NODES, rounds, "127.0.0.1", port)
     about = folder.path / "federation.toml"
     about.write_text(about.read_text().replace(str(port), str(inner)))
     folder.__dict__.pop("about", None)
@@ -165,11 +167,11 @@ def program(*command: str, home: Path, log: Path) -> Iterator[None]:
         process.wait(30)
 
 
-def bare(path: Path, rounds: int) -> tuple[list[float], Door]:
+def bare(path: Path, work: Workload, rounds: int) -> tuple[list[float], Door]:
     """Returns the seconds of each round of Flower's own FedAvg, with plain SuperLink and SuperNodes."""
     (path / "app").mkdir()
     (path / "app" / "pyproject.toml").write_text(PROJECT)
-    (path / "app" / "bare_app.py").write_text(APP)
+    (path / "app" / "bare_app.py").write_text(APP.format(model=work.model, shape=work.shape))
     times = path / "times.json"
     port, inner, *own = free_ports(2 + NODES)
     door = Door(port, inner)
@@ -182,7 +184,7 @@ def bare(path: Path, rounds: int) -> tuple[list[float], Door]:
             time.sleep(0.2)
         for number, local in enumerate(own):
             file = path / f"{number}.npz"
-            np.savez(file, **WORK.made_up(number))
+            np.savez(file, **work.made_up(number))
             node = ["flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{port}", "--host", "127.0.0.1"]
             node += ["--port", str(local), "--node-config", f'file="{file}"']
             ending.enter_context(program(*node, home=path / f"home-{number}", log=path / f"{number}.log"))
@@ -221,32 +223,45 @@ def _submit(app: Path, port: int, config: dict[str, object]) -> None:
 
 CONTENDERS = {
     "bare": ("bare FedAvg on Flower, no TLS", bare),
-    "ours": ("dropout_robust, secure sum, TLS", ours),
+    "plain": ("dp_fedavg, TLS", partial(ours, mechanism="dp_fedavg")),
+    "secure": ("dropout_robust, secure sum, TLS", partial(ours, mechanism="dropout_robust")),
 }
+HEADS = ("s a round (median)", "s of each", "× bare", "goal", "KiB to a node and round", "KiB from it", "× bare")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", choices=CONTENDERS, help="play one of them; it gets a table of its own")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="rounds that are measured; one more is played before them"
+    )
+    parser.add_argument("--work", choices=WORKLOADS, default="epoch")
+    parser.add_argument("--only", choices=CONTENDERS, nargs="+", help="play these alone; they get a table of their own")
     parser.add_argument("--write", action="store_true", help=f"put the table into RESULTS.md, under {SECTION!r}")
     asked = parser.parse_args()
-    heads = ("s a round (median)", "s of each", "KiB to a node and round", "KiB from it")
-    lines = [f"| {NODES} SuperNodes | {' | '.join(heads)} |", "|---|---:|---:|---:|---:|"]
-    for name, play in [CONTENDERS[asked.only]] if asked.only else CONTENDERS.values():
+    work, played = WORKLOADS[asked.work], asked.only or list(CONTENDERS)
+    lines = [f"| {NODES} SuperNodes | {' | '.join(HEADS)} |", "|---|" + "---:|" * len(HEADS)]
+    base: tuple[float, float] | None = None
+    for name, play in (CONTENDERS[one] for one in played):
         with tempfile.TemporaryDirectory() as aside:
-            seconds, door = play(Path(aside), asked.rounds)
-        each, share = " ".join(f"{one:.1f}" for one in seconds), 1024 * NODES * asked.rounds
+            seconds, door = play(Path(aside), work, asked.rounds + 1)
+        middle, share = statistics.median(seconds[1:]), 1024 * NODES * (asked.rounds + 1)
+        base = (middle, door.up) if play is bare else base
+        goal = next((f"{goal:g}" for mechanism, goal in GOALS.items() if mechanism in name), "")
+        slower, longer = (f"{middle / base[0]:.2f}", f"{door.up / base[1]:.2f}") if base else ("", "")
+        each = " ".join(f"{one:.1f}" for one in seconds[1:])
         lines.append(
-            f"| {name} | {statistics.median(seconds):.1f} | {each} | {door.down / share:.0f} | {door.up / share:.0f} |"
+            f"| {name} | {middle:.1f} | {each} | {slower} | {goal} | {door.down / share:.0f} | {door.up / share:.0f} | "
+            f"{longer} |"
         )
         print("\n".join(lines), flush=True)
     if asked.write:
-        only = f" --only {asked.only}" if asked.only else ""
-        about = f"`python benchmarks/federation_real.py --rounds {asked.rounds}{only}`; bytes are of the whole run, "
-        about += f"start-up and looking for messages included, over its rounds. {machine()}."
-        title = f"Real processes: {NODES} SuperNodes on one machine, 26,010 weights, {WORK.about}"
-        title += f", {CONTENDERS[asked.only][0].split(',')[0]} alone" if asked.only else ""
+        only = f" --only {' '.join(played)}" if asked.only else ""
+        about = (
+            f"`python benchmarks/federation_real.py --work {asked.work} --rounds {asked.rounds}{only}`; bytes are of "
+        )
+        about += f"the whole run, start-up and looking for messages included, over its rounds. {machine()}."
+        title = f"Real processes: {NODES} SuperNodes on one machine, 26,010 weights, {work.about}"
+        title += f", {' and '.join(played)} alone" if asked.only else ""
         put(SECTION, title, f"{about}\n\n" + "\n".join(lines))
 
 

@@ -1,9 +1,9 @@
 """Compares features, rounds, paths and clip norms on training records that are held out: no test record is looked at.
 
-python -m benchmarks.held_out cifar10-eps-3 50,26000,0.1 100,26000,0.1 100,40000,0.1   # rounds,path,clip_norm each
-python -m benchmarks.held_out cifar10-eps-3 --epsilon 12 100,60000,0.1                 # what noise costs
+python -m benchmarks.held_out cifar10-eps-3 50,26000,0.1 50,34000,0.1 50,26000,0.2     # rounds,path,clip_norm each
+python -m benchmarks.held_out cifar10-eps-3-scattering --epsilon 12 100,60000,0.1      # what noise costs
 python -m benchmarks.held_out cifar10-eps-3 --records 11000 --held 5000 30,20000,0.1   # the first ones alone: quicker
-python -m benchmarks.held_out cifar10-eps-3 --set data.features=scattering 50,26000,0.1
+python -m benchmarks.held_out cifar10-eps-3 --set data.feature_count=128 50,26000,0.1
 
 A tenth of the training records (or --held of them) is held out, the rest is trained on with the noise that all of them
 would get; with --records too, it is that of the whole data set. Noise is of floats, and of one draw: this ranks

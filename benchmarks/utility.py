@@ -40,7 +40,7 @@ GOALS = {
     "cifar10-eps-1": 63.0,
     "cifar10-eps-2": 67.3,
     "cifar10-eps-3": 70.0,
-    "cifar10-eps-3-patches": 70.0,
+    "cifar10-eps-3-scattering": 70.0,
     "mnist-writers-eps-8": 90.0,
     "adult-eps-1": 84.5,
     "digits-eps-0.5": 87.0,

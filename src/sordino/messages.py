@@ -49,7 +49,7 @@ def from_bytes(kind: type[M], data: bytes) -> M:
         if about["kind"] != kind.__name__:
             raise ProtocolError(f"a message of kind {about['kind']!r} came where {kind.__name__!r} was expected")
         made: M = _MAKERS[kind](tensors, about)
-    except (SafetensorError, LookupError, ValueError, TypeError, AttributeError) as error:
+    except (SafetensorError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         raise ProtocolError(f"a message cannot be read ({error}): ask for it again") from None
     return made
 

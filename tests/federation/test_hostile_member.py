@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from flwr.app import Context, Message
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 from safetensors.torch import save
 
 from federation.village import Village, simulated, village
 from sordino.account.ledger.ledger import Ledger
 from sordino.federation import sizes
+from sordino.federation.grid import InProcessGrid
 from sordino.federation.messages import Parcel
 from sordino.federation.status import FederationStatus
 from sordino.messages import from_bytes, to_bytes
+from sordino.runs.folder import RunFolder
 from sordino.stages import Shielded
 
 HOSTILE = 2
@@ -58,6 +61,10 @@ MESSAGES: dict[str, tuple[str, Callable[[Shielded], Shielded]]] = {
         lambda m: replace(m, side={name: torch.zeros(1, 7, dtype=torch.float64) for name in m.side}),
     ),
     "has a side column that nobody asked for": ("fed_ldp", lambda m: replace(m, side={"more": torch.zeros(1, 3)})),
+    "is longer than its noise explains": ("fed_ldp", lambda m: replace(m, rows=torch.full_like(m.rows, 1e30))),
+    "is longer than the bound of the round": ("dp_fedavg", lambda m: replace(m, rows=m.rows * 1e3)),
+    "is of complex numbers": ("fed_ldp", lambda m: replace(m, rows=m.rows.to(torch.complex64))),
+    "is of numbers with eight bits": ("fed_ldp", lambda m: replace(m, rows=m.rows.to(torch.float8_e4m3fn))),
 }
 
 
@@ -69,6 +76,87 @@ def test_a_message_that_is_none_of_the_rounds_is_left_out(case: str, tmp_path: P
     assert (status.state, status.round) == ("stopped", 2)
     assert any(event.startswith("node-2") and "left out" in event for event in status.events), status.events
     assert not [event for event in status.events if "aborted" in event]
+
+
+DEEP = b"[" * 100_000
+"""JSON that nests deeper than any reader goes."""
+RAW: dict[str, dict[str, Any]] = {
+    "head that nests": {"head": DEEP},
+    "signature that is text": {"signature": "signed"},
+    "signature that is a list": {"signature": [1, 2]},
+}
+
+
+@pytest.mark.parametrize("stage", ["hello", "contribute"])
+@pytest.mark.parametrize("case", RAW)
+def test_bytes_that_nobody_can_read_stop_nobody(case: str, stage: str, tmp_path: Path) -> None:
+    recipe, data = simulated(*SMALL, "mechanism.name=fed_ldp", "run.rounds=1")
+    here = village(tmp_path, recipe, data)
+    grid, honest = here.grid(), here.grid().apps[100 + HOSTILE]
+
+    def app(message: Message, context: Context) -> Message:
+        reply = honest(message, context)
+        if message.metadata.message_type != f"query.{stage}":
+            return reply
+        told = {**reply.content.config_records["sordino"], **RAW[case]}
+        return Message(RecordDict({"sordino": ConfigRecord(told)}), reply_to=message)
+
+    grid.apps[100 + HOSTILE] = app  # type: ignore[assignment]
+    here.deployment(grid).play()
+    status = FederationStatus.read(here.folder.status_file)
+    assert status is not None and (status.state, status.round) == ("stopped", 1)
+    assert not [event for event in status.events if "aborted" in event]
+    assert any("cannot be read" in event or "else than bytes" in event for event in status.events)
+
+
+@pytest.mark.parametrize("stage", ["mask", "unmask"])
+def test_noise_that_is_stated_as_nesting_json_is_left_out(stage: str, tmp_path: Path) -> None:
+    recipe, data = simulated(*SMALL, "mechanism.name=dropout_robust", "run.rounds=1")
+    status = forged(village(tmp_path, recipe, data), stage, lambda parcel: {**parcel.parts, "stated": DEEP})
+    assert (status.state, status.round) == ("stopped", 1)
+    assert any(event.startswith("node-2") and "cannot be read" in event for event in status.events), status.events
+
+
+class Stumbling(InProcessGrid):
+    """Reads answers as Flower does: over one that is malformed it fails, and those read before are gone."""
+
+    malformed = ""
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        came = list(super().pull_messages(message_ids))
+        for reply in came:
+            hostile = Parcel.parse(reply.content, request=False).node == HOSTILE
+            if hostile and reply.metadata.message_type == f"query.{self.malformed}":
+                raise ValueError("Mismatch in children object IDs")
+        return came
+
+
+@pytest.mark.parametrize("stage", ["hello", "contribute"])
+def test_an_answer_that_flower_itself_cannot_read_costs_others_one_round_at_most(stage: str, tmp_path: Path) -> None:
+    recipe, data = simulated(*SMALL, "mechanism.name=fed_ldp", "run.rounds=3")
+    here = village(tmp_path, recipe, data)
+    plain = here.grid()
+    grid = Stumbling(plain.apps, plain.node_configs, plain.fates)
+    grid.malformed = stage
+    here.deployment(grid, least=3).play()
+    lines = RunFolder(here.folder.run_dir).metrics()
+    assert [line["round"] for line in lines] == [1, 2, 3]
+    assert lines[2]["survivors"] == 5 and "aborted" not in lines[2]
+    status = FederationStatus.read(here.folder.status_file)
+    assert status is not None and any("Flower cannot read" in event for event in status.events)
+
+
+def test_a_grid_that_reads_nothing_at_all_is_no_members_doing(tmp_path: Path) -> None:
+    recipe, data = simulated(*SMALL, "mechanism.name=fed_ldp", "run.rounds=1")
+    here = village(tmp_path, recipe, data)
+    grid = here.grid()
+
+    def fails(_: Iterable[str]) -> Iterable[Message]:
+        raise ValueError("nothing works")
+
+    grid.pull_messages = fails  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match="nothing works"):
+        here.deployment(grid).play()
 
 
 def test_a_greeting_without_its_parts_stops_nobody(tmp_path: Path) -> None:
@@ -93,6 +181,8 @@ TOLD = {
     "other widths": save({"told": torch.zeros(1, 3, dtype=torch.float64)}),
     "no numbers": save({"told": torch.full((1, 10), torch.nan, dtype=torch.float64)}),
     "another name": save({"x": torch.zeros(1, 10, dtype=torch.float64)}),
+    "a header that nests": len(DEEP).to_bytes(8, "little") + DEEP,
+    "more records than there are": save({"told": torch.full((1, 10), 1e30, dtype=torch.float64)}),
 }
 
 

@@ -11,6 +11,7 @@ from federation.test_refusals import ASKED, Operator, operator, spent
 from federation.village import QUICK
 from sordino.errors import ProtocolError
 from sordino.federation.grid import InProcessGrid
+from sordino.federation.journal import Journal
 from sordino.federation.messages import Parcel
 from sordino.federation.network import NodeNetwork
 from sordino.federation.plan import PREPARATION, preparing
@@ -95,7 +96,7 @@ def test_the_server_does_not_take_a_refusal_of_another_request(tmp_path: Path) -
     folder, plain = asked.village.folder, asked.village.grid()
     grid = Replaying(plain.apps, plain.node_configs, plain.fates)
     telling = Telling(folder, folder.registry, asked.plan.run, 3, dict)
-    network = NodeNetwork(grid, folder.registry, folder.operator, asked.plan, QUICK, telling)
+    network = NodeNetwork(grid, folder.registry, folder.operator, asked.plan, QUICK, telling, Journal(tmp_path))
     assert network.gathered(6).all()
     grid.old = refusal
     told = {"terms": to_bytes(asked.terms)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tomllib
@@ -62,6 +63,7 @@ def test_a_unit_is_one_that_systemd_takes(name: str, tmp_path: Path) -> None:
 
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE)["services"]
 KEYS = {"image", "init", "restart", "command", "volumes", "ports", "profiles", "network_mode", "pid"}
+KEYS |= {"healthcheck", "depends_on"}
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -92,6 +94,15 @@ def test_the_compose_files_services_fit_together_and_fit_the_page() -> None:
     # members were told one port, and reach the SuperLink at that
     (init,) = (parsed(words) for words in scripts() if words[1:3] == ["federation", "init"])
     assert link["ports"] == [f"{init['port']}:{init['port']}"]
+    # a run that finds no SuperLink starts one: so the operator waits until the service answers at that port
+    assert operator["depends_on"] == {"superlink": {"condition": "service_healthy"}}
+    kind, program, flag, code = link["healthcheck"]["test"]
+    assert (kind, program, flag) == ("CMD", "python", "-c") and f"('127.0.0.1', {init['port']})" in code
+    assert set(link["healthcheck"]) == {"test", "interval", "retries"}
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        told = code.replace(str(init["port"]), str(door.getsockname()[1]))
+        assert subprocess.run([sys.executable, "-c", told]).returncode == 0
+    assert subprocess.run([sys.executable, "-c", told], stderr=subprocess.DEVNULL).returncode != 0
     served = parsed(shlex.split(shlex.split(link["command"])[2].split("exec ")[1]))
     assert served["host"] == "0.0.0.0" and served["folder"] == init["folder"]
     assert "ports" not in SERVICES["node"]  # a node calls, and is never called

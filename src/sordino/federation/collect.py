@@ -19,11 +19,12 @@ from sordino.federation.memory import bare
 from sordino.federation.messages import Parcel, Stage
 from sordino.federation.network import Answers, NodeNetwork
 from sordino.federation.plan import PartSum, alike, occasion, secure, sums_of
+from sordino.federation.reading import answer_of
 from sordino.messages import from_bytes, to_bytes
 from sordino.runs.context import RunContext
 from sordino.server.side import Asked
 from sordino.stages import Shielded, Summed
-from sordino.terms import Vanished
+from sordino.terms import Terms, Vanished
 from sordino.types import IntArray
 
 _SUM_STAGES: tuple[Stage, ...] = ("advertise", "share", "mask", "consent", "unmask")
@@ -77,15 +78,21 @@ def _plain(
     came = dict[int, Shielded]()
     for member in sorted(answers.replies):
         try:
-            came[member] = _checked(from_bytes(Shielded, answers.replies[member].part("message")), member, asked, least)
+            with answer_of(member):
+                sent = from_bytes(Shielded, answers.replies[member].part("message"))
+                came[member] = _checked(sent, member, asked, least)
         except ProtocolError as error:
             network.telling.member("error", member, str(error))
     for member in unlike({member: _side(message) for member, message in came.items()}):
         network.telling.member("error", member, "its message has other columns than the others': it is left out")
         del came[member]
+    for member in _too_long(context, terms, came):
+        network.telling.member("error", member, "its message is longer than any of this round can be: it is left out")
+        del came[member]
     for member, message in came.items():
         try:
-            partial = mechanism.aggregator.add(partial, message)
+            with answer_of(member):
+                partial = mechanism.aggregator.add(partial, message)
         except ProtocolError as error:
             network.telling.member("error", member, str(error))
     return Collected(mechanism.aggregator.finish(partial, Vanished()), senders)
@@ -95,6 +102,26 @@ def unlike(shapes: Mapping[int, object]) -> list[int]:
     """Returns the members whose answer is not shaped as most are: nobody but the mechanism knows how it should be."""
     usual = Counter(shapes.values()).most_common(1)
     return [member for member, shape in shapes.items() if shape != usual[0][0]]
+
+
+def _too_long(context: RunContext, terms: Terms, came: Mapping[int, Shielded]) -> list[int]:
+    """Returns the members whose message no honest member could have sent: one of them would end the run for all.
+
+    **Formal guarantees**: under central trust, a message is held to the bound that the mechanism states, which is
+    public; what is private decides nothing. Under local trust it carries noise besides, whose length most of the
+    others' messages show: each is private by itself, so that what follows from them costs nothing. A length of d
+    Gaussian or Laplace numbers strays from the median by more than that, a hundred of its own deviations, once in
+    more rounds than will ever be played.
+    """
+    bound = context.mechanism.bounder.sensitivity(terms.knobs)
+    if bound is None or not came:
+        return []
+    lengths = {member: float(torch.linalg.vector_norm(one.rows.double(), bound.order)) for member, one in came.items()}
+    most = bound.norm * (1 + 1e-5) * (context.federation.declared.total if bound.unit == "record" else 1)
+    if context.mechanism.trust == "local":
+        usual = sorted(lengths.values())[(len(lengths) - 1) // 2]
+        most += usual * (2 + 100 / math.sqrt(len(terms.weights)))
+    return [member for member, length in lengths.items() if not length <= most]
 
 
 def _side(message: Shielded) -> object:
@@ -108,6 +135,8 @@ def _checked(message: Shielded, member: int, asked: Asked, least: float) -> Shie
         ProtocolError: it is something else, and is left out.
     """
     width, numbers = len(asked.terms.weights), (message.rows, message.weights, message.squared_multipliers)
+    if not all(part.is_floating_point() and part.element_size() >= 4 for part in (*numbers, *message.side.values())):
+        raise ProtocolError(f"member {member} sent numbers of another kind than the round's: they are left out")
     if message.clients.tolist() != [member] or message.rows.shape != (1, width) or message.weights.shape != (1,):
         raise ProtocolError(f"member {member} sent something else than one row of its own: it is left out")
     if not all(torch.isfinite(part.double()).all() for part in (*numbers, *message.side.values())):
@@ -171,7 +200,8 @@ class _OneSum:
             self.senders = np.setdiff1d(self.senders, np.array(list(answers.refused), np.int64))
         for member in sorted(self._heard.keys() & answers.replies.keys()):
             try:
-                self._take(stage, member, answers.replies[member])
+                with answer_of(member):
+                    self._take(stage, member, answers.replies[member])
             except ProtocolError as error:
                 self._network.telling.member("error", member, str(error))
         try:

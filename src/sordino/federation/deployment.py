@@ -17,7 +17,7 @@ from sordino.errors import BudgetExceeded, ProtocolError, RecipeError, SordinoEr
 from sordino.federation.collect import NothingLeft, collect
 from sordino.federation.folder import FederationFolder
 from sordino.federation.identities import deployed
-from sordino.federation.journal import Journal
+from sordino.federation.journal import ROUND, Journal
 from sordino.federation.network import Deadlines, NodeNetwork
 from sordino.federation.openings import Openings
 from sordino.federation.plan import plan_of, require_deployable
@@ -86,7 +86,8 @@ class Deployment:
             run, rounds = str(self.run_folder.facts()["run"]), self.recipe.run.rounds
             telling = Telling(self.federation, registry, run, rounds, charging.spent)
             plan = plan_of(self.context, run, registry.population, registry.version)
-            network = NodeNetwork(self.grid, registry, self.federation.operator, plan, self.deadlines, telling)
+            known, operator = self._journal, self.federation.operator
+            network = NodeNetwork(self.grid, registry, operator, plan, self.deadlines, telling, known)
             try:
                 last = self._rounds(network, server)
                 if last is not None:
@@ -176,11 +177,11 @@ class Deployment:
         return last
 
     def _played(self, network: NodeNetwork, server: ServerSide, here: Position) -> tuple[Position, dict[str, Any]]:
-        if self._journal.announced("round") >= here.round_ + 1:
+        if self._journal.announced(ROUND) >= here.round_ + 1:
             raise ProtocolError("the server stopped in the middle of this round: what was reserved stays spent")
         present = network.gathered(self._least)
         asked = server.ask(here, present)
-        self._journal.announce("round", here.round_ + 1)
+        self._journal.announce(ROUND, here.round_ + 1)
         reservation = server.reserve(asked)
         try:
             collected = collect(network, self.context, asked, attempt=0)

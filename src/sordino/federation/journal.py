@@ -12,6 +12,35 @@ from torch import Tensor
 
 from sordino.files import PRIVATE, replace_file
 
+ROUND = "round"
+"""What rounds are called; openings have names of their own."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come, by what was announced, or by what a member has paid for."""
+
+    round_: int = 0
+    """The newest round."""
+    openings: int = 0
+    """Releases before the first round."""
+
+    def pack(self) -> bytes:
+        """Returns it as bytes."""
+        return json.dumps([self.round_, self.openings]).encode()
+
+    @classmethod
+    def parse(cls, data: bytes) -> Progress:
+        """Inverts `pack`; raises ValueError if it is something else."""
+        round_, openings = json.loads(data)
+        if not (type(round_) is type(openings) is int and min(round_, openings) >= 0):
+            raise ValueError("two numbers were expected")
+        return cls(round_, openings)
+
+    def within(self, other: Progress) -> bool:
+        """Whether the other has come as far."""
+        return self.round_ <= other.round_ and self.openings <= other.openings
+
 
 @dataclass(frozen=True)
 class Journal:
@@ -27,6 +56,12 @@ class Journal:
     def announce(self, what: str, number: int) -> None:
         """Writes down, durably, that something is about to be announced."""
         replace_file(self.folder / f"announced-{what}.json", json.dumps(number).encode(), PRIVATE)
+
+    @property
+    def progress(self) -> Progress:
+        """All that was ever announced."""
+        names = (path.stem.removeprefix("announced-") for path in self.folder.glob("announced-*.json"))
+        return Progress(self.announced(ROUND), sum(self.announced(name) for name in names if name != ROUND))
 
     def concluded(self, what: str) -> dict[str, Tensor] | None:
         """Returns what an opening came to; nothing by name where it was given up, None where it was never played."""

@@ -29,7 +29,7 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 SENDING: tuple[Stage, ...] = ("tell", "contribute", "mask")
 """Stages in which something of a member's records leaves it: only who signs a refusal of these pays nothing."""
 
-PROTOCOL = 4
+PROTOCOL = 5
 """Version of these messages: both sides must have the same."""
 SERVER = -1
 """Who signs, where it is the operator."""
@@ -129,7 +129,10 @@ class Parcel:
             parts = {name.removeprefix("part/"): part for name, part in came.items() if name.startswith("part/")}
             for record in records.array_records.values():
                 parts |= {name: array.data for name, array in record.items()}
-            if head["stage"] not in STAGES or not all(isinstance(part, bytes) for part in parts.values()):
+            signature = came["signature"]
+            if not all(isinstance(part, bytes) for part in (signature, *parts.values())):
+                raise ProtocolError("a message holds something else than bytes: update both sides")
+            if head["stage"] not in STAGES:
                 raise ProtocolError(f"a message of stage {head['stage']!r} is none of this version: update both sides")
             return cls(
                 head["stage"],
@@ -140,10 +143,10 @@ class Parcel:
                 parts,
                 str(head["refused"]),
                 request,
-                came["signature"],
+                signature,
                 str(head["answers"]),
             )
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise ProtocolError(f"a message of the federation cannot be read ({error}): ask for it again") from None
 
     def part(self, name: str) -> bytes:

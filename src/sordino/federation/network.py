@@ -12,11 +12,14 @@ import numpy as np
 from flwr.app import Message
 from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
+from httpx import HTTPError
 
 from sordino.aggregate.secure.keys import Identity
 from sordino.errors import FederationError, ProtocolError
+from sordino.federation.journal import Journal, Progress
 from sordino.federation.messages import SENDING, Parcel, Stage
 from sordino.federation.plan import RunPlan
+from sordino.federation.reading import answer_of
 from sordino.federation.registry import MemberRegistry
 from sordino.federation.sizes import check_answer
 from sordino.federation.telling import Telling
@@ -28,6 +31,7 @@ _SOONEST, _LATEST = 0.02, 0.5
 """Seconds between two looks for answers: few at first, more when nobody is in a hurry."""
 
 
+_UNREADABLE = "it sent what Flower cannot read: it is left out"
 _RETRY = 5.0
 """Seconds after which a node is greeted again whose app failed."""
 
@@ -90,6 +94,7 @@ class NodeNetwork:
     plan: RunPlan
     deadlines: Deadlines
     telling: Telling
+    journal: Journal
     _at: dict[int, int] = field(default_factory=dict)
     """Member → Flower node, of those who are present."""
     _greeted: dict[str, Greeting] = field(default_factory=dict)
@@ -98,15 +103,23 @@ class NodeNetwork:
     """Flower nodes that refused, failed or are strangers: when they are greeted again."""
     _silent: set[int] = field(default_factory=set)
     """Flower nodes that let a deadline pass: they are greeted, and nobody waits for that."""
+    _unreadable: set[str] = field(default_factory=set)
+    """Messages whose answer Flower itself could not read."""
 
     def present(self) -> BoolArray:
         """Returns who is there now, by number; greets nodes that are new or were silent."""
         there, now = {int(node) for node in self.grid.get_node_ids()}, time.monotonic()
         self._at = {member: node for member, node in self._at.items() if node in there}
-        known = {*self._at.values(), *(greeting.node for greeting in self._greeted.values())}
+        # a greeting that got lost is repeated; an answer that is late still counts
+        fresh = [one.node for one in self._greeted.values() if now < one.since + self.deadlines.stage]
+        known = {*self._at.values(), *fresh}
         self._greet([node for node in sorted(there - known) if now >= self._later.get(node, 0.0)])
         for reply in self._pull(list(self._greeted)):
             self._welcome(reply)
+        for one in self._unreadable & self._greeted.keys():
+            greeting = self._greeted.pop(one)
+            self._later[greeting.node] = now + self.deadlines.stage
+            self.telling.member("refused", -1, f"Flower node {greeting.node}: {_UNREADABLE}")
         mask = np.zeros(self.plan.population, bool)
         mask[list(self._at)] = True
         return mask
@@ -160,6 +173,7 @@ class NodeNetwork:
                 member = waiting.pop(reply.metadata.reply_to_message_id, None)
                 if member is not None:
                     self._take(requests[member], reply, replies, refused, failed)
+            failed |= {waiting.pop(one): _UNREADABLE for one in self._unreadable & waiting.keys()}
             if time.monotonic() > end or not waiting:
                 break
             pause = _SOONEST if came else min(_LATEST, pause * 1.5)
@@ -189,7 +203,8 @@ class NodeNetwork:
             failed[member] = reply.error.reason or f"Flower error {reply.error.code}"
             return
         try:
-            answer = self._signed(Parcel.parse(reply.content, request=False), request.digest, member)
+            with answer_of(member):
+                answer = self._signed(Parcel.parse(reply.content, request=False), request.digest, member)
         except ProtocolError as error:
             failed[member] = str(error)
             return
@@ -236,34 +251,56 @@ class NodeNetwork:
         greeting = self._greeted.pop(reply.metadata.reply_to_message_id, None)
         if greeting is None:
             return
-        node, wait = greeting.node, self.deadlines.stage
+        node, wait, paid = greeting.node, self.deadlines.stage, Progress()
         if reply.has_error():
             member, why, wait = -1, str(reply.error.reason or reply.error.code), _RETRY
         else:
-            member, why = self._greeting_of(reply, greeting)
+            member, why, paid = self._greeting_of(reply, greeting)
         if why:
             self._later[node] = time.monotonic() + wait
             self.telling.member("refused", member, why if member >= 0 else f"Flower node {node}: {why}")
         else:
+            self._require_known(member, paid)
             self._at[member] = node
             self._silent.discard(node)
             self.telling.member("present", member, "")
 
-    def _greeting_of(self, reply: Message, greeting: Greeting) -> tuple[int, str]:
-        """Returns which member answers a greeting, and why it is not let in (nothing if it is)."""
+    def _require_known(self, member: int, paid: Progress) -> None:
+        """Refuses to go on if a member has paid for more of this run than was announced from here.
+
+        **Formal guarantees**: what left a member that answered a greeting is in this ledger, or its reservation is. A
+        server that is set back to an older copy of its folder, ledger and heads included, would else certify less than
+        was spent: nothing on its own machine could tell.
+
+        Raises:
+            FederationError: this folder is an older copy (or the member lies; only the operator can tell).
+        """
+        if not paid.within(known := self.journal.progress):
+            name = self.registry.names[member]
+            raise FederationError(
+                f"{name} has paid for round {paid.round_} and {paid.openings} openings of this run, and this folder "
+                f"has announced {known.round_} and {known.openings}: it is an older copy, and its certificate would "
+                "say less than was spent; restore the newest copy, or move run/ away to begin a new run; if "
+                f"{name} is wrong, let it leave (`sordino federation dismiss`)"
+            )
+
+    def _greeting_of(self, reply: Message, greeting: Greeting) -> tuple[int, str, Progress]:
+        """Returns who answers a greeting, why it is not let in (nothing if it is), and what it has paid for."""
         try:
-            answer = Parcel.parse(reply.content, request=False)
-            member = self._signed(answer, greeting.request, answer.node).node
-            if answer.refused:
-                return (answer.node if self._vouched(answer, answer.node) else -1), answer.refused
-            at = answer.part("flower")
+            with answer_of(-1):
+                answer = Parcel.parse(reply.content, request=False)
+                member = self._signed(answer, greeting.request, answer.node).node
+                if answer.refused:
+                    who = answer.node if self._vouched(answer, answer.node) else -1
+                    return who, answer.refused, Progress()
+                at, paid = answer.part("flower"), Progress.parse(answer.part("paid"))
         except ProtocolError as error:
-            return -1, str(error)
+            return -1, str(error), Progress()
         if at != str(greeting.node).encode():
-            return -1, "it passed on the greeting of another node, and is ignored"
+            return -1, "it passed on the greeting of another node, and is ignored", paid
         if self._at.get(member, greeting.node) != greeting.node:
-            return -1, f"it uses the key of member {member}, which is in use already, and is ignored"
-        return member, ""
+            return -1, f"it uses the key of member {member}, which is in use already, and is ignored", paid
+        return member, "", paid
 
     def _push(self, parcels: Mapping[K, tuple[int, Parcel]], stage: Stage) -> dict[str, K]:
         """Sends parcels to Flower nodes; returns the key of each by the id of its message."""
@@ -278,4 +315,27 @@ class NodeNetwork:
         return {told: key for told, key in zip(ids, parcels, strict=False) if told}
 
     def _pull(self, ids: list[str]) -> list[Message]:
-        return list(self.grid.pull_messages(ids)) if ids else []
+        """Returns the answers that came.
+
+        Flower reads many answers at once and stumbles over one of them for all; those that it had confirmed by then
+        are gone. So it is given one at a time from the first such answer on, and whoever sends another harms nobody.
+        """
+        if not self._unreadable:
+            try:
+                return list(self.grid.pull_messages(ids)) if ids else []
+            except (OSError, HTTPError):
+                raise  # the SuperLink is gone
+            except Exception:
+                self._unreadable.add("")
+        came, failures = list[Message](), list[Exception]()
+        for one in ids:
+            try:
+                came += self.grid.pull_messages([one])
+            except (OSError, HTTPError):
+                raise
+            except Exception as error:
+                failures.append(error)
+                self._unreadable.add(one)
+        if len(failures) == len(ids) > 1:
+            raise failures[0]  # no member can do that
+        return came

@@ -22,6 +22,7 @@ from sordino.aggregate.secure.terms import SumTerms
 from sordino.client.side import ClientSide, Contribution
 from sordino.data.client_data import ClientData
 from sordino.errors import NodeRefused, ProtocolError, SordinoError
+from sordino.federation.journal import Progress
 from sordino.federation.limits import Cost, check_budget, check_cohort, check_data, check_plan, check_terms
 from sordino.federation.memory import NodeMemory
 from sordino.federation.messages import SENDING, Parcel, Stage
@@ -111,7 +112,10 @@ class Node:
         """Says who it is and that it would take part; bound to its Flower node, so that nobody else can pass it on."""
         context, _ = self._planned(request)
         self._data(context)
-        return {"flower": str(flower_id).encode(), "name": self.folder.name.encode()}
+        with self.folder.ledger(write=False) as ledger:
+            rounds = [entry.round_ for entry in ledger.entries if entry.run == request.run]
+        paid = Progress(max(rounds, default=0), rounds.count(0))  # a server that forgot some of it should know
+        return {"flower": str(flower_id).encode(), "name": self.folder.name.encode(), "paid": paid.pack()}
 
     def _tell(self, request: Parcel) -> Parts:
         """Makes the release that comes before the first round; asked again, it repeats that to the bit, for nothing."""

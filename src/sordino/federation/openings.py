@@ -7,11 +7,11 @@ it, secure sum included. Requests name it in a part, `preparation`; server and n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
@@ -22,6 +22,7 @@ from sordino.federation.journal import Journal
 from sordino.federation.messages import Parcel
 from sordino.federation.network import NodeNetwork
 from sordino.federation.plan import PREPARATION, preparing
+from sordino.federation.reading import answer_of
 from sordino.federation.telling import Telling
 from sordino.mechanism import Opening, Preparation
 from sordino.messages import to_bytes
@@ -33,6 +34,8 @@ from sordino.terms import Knobs, Terms
 
 _ATTEMPTS = 3
 """How often a sum is announced again when too few were there before anybody's message left."""
+_NOISE = 1e6
+"""How far noise may move a count that a member tells: counts beyond it would drown those of all others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +82,7 @@ class Openings:
         reservation = charging.reserve(0, everyone, charges, eligible)
         announced = {"terms": to_bytes(Terms(0, self.context.weights, knobs, everyone))}
         answers = network.ask("tell", 0, attempt, dict.fromkeys(everyone.tolist(), announced))
-        told = _rows(answers.replies, network.telling)
+        told = _rows(answers.replies, network.telling, 2 * self.context.federation.declared.total + _NOISE)
         if not told:
             raise FederationError("no node made the opening release: see why above, then resume the run")
         width = next(iter(told.values())).shape[1]
@@ -126,16 +129,14 @@ class Openings:
         return server.adapt(asked, here, released).weights
 
 
-def _rows(replies: Mapping[int, Parcel], telling: Telling) -> dict[int, Tensor]:
-    """Returns what members told before the first round, without what is no row of finite numbers as the others' are."""
+def _rows(replies: Mapping[int, Parcel], telling: Telling, most: float) -> dict[int, Tensor]:
+    """Returns what members told before the first round, without what is no row of numbers, up to `most`, as others'."""
     told = dict[int, Tensor]()
     for member, answer in replies.items():
-        try:
-            row = load(answer.part("told"))["told"]
-        except (ProtocolError, SafetensorError, LookupError):
-            row = torch.empty(0)
-        if row.dim() == 2 and len(row) == 1 and torch.isfinite(row).all():
-            told[member] = row
+        with suppress(ProtocolError), answer_of(member):
+            row = load(answer.part("told"))["told"].to(torch.float64)
+            if row.dim() == 2 and len(row) == 1 and (row.abs() <= most).all():
+                told[member] = row
     for member in unlike({member: (tuple(row.shape), str(row.dtype)) for member, row in told.items()}):
         del told[member]
     for member in replies.keys() - told.keys():
