@@ -21,7 +21,8 @@ from papers.experiment import Experiment, ExperimentResult
 from papers.experiment_runner import UNBOUND, ExperimentRunner
 from papers.printed_line import PrintedLine, ahead_by, statement
 from papers.tasks import rounded
-from sordino.data.federation import ClientData, Federation
+from sordino.data.client_data import ClientData
+from sordino.data.federation import Federation
 from sordino.errors import SordinoError, SordinoWarning
 from sordino.mechanism import Local
 from sordino.recipe import Recipe
