@@ -35,6 +35,8 @@ from sordino.train.trainer import Trainer
 ATTACKS = ("nobody is hostile", "labels are flipped", "all labels are 0", "messages are multiplied by −5")
 HOSTILE, FACTOR, THRESHOLD = 20, -5.0, 0.3
 """Of 60; e⁻¹ = 0.37 is an average score, so that 0.3 is below average whatever the data."""
+LEARNT = 0.2
+"""Ten classes: below this nothing to speak of was learnt, and nothing was protected."""
 SCENE = [
     "data.name=digits", "model.name=mlp", "partition.clients=60", "partition.kind=label_skew", "partition.share=0.8",
     "partition.share_min=0.0", "select.kind=fixed", "select.size=20", "train.learning_rate=0.5", "train.epochs=5",
@@ -120,7 +122,13 @@ def judged(attack: str, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> lis
     told = f"{100 * hostile:.0f} % of the hostile and {100 * honest:.0f} % of the others score below {THRESHOLD:g}"
     holds = hostile > 0.9 and honest < 0.1
     lines = [statement(f"{attack}: who is refused", "adversaries", told, holds, "" if holds else UNSEEN)]
+    learnt = max(float(end.mean()) for end in ends.values()) >= LEARNT
     for name in [name for name in ends if name != ALIKE]:
+        if not learnt:
+            lines.append(
+                statement(f"{attack}: {name}", "protects", _told(ends), False, "nothing is learnt by any rule")
+            )
+            continue
         lead = ends[name] - ends[ALIKE]
         spread = float(lead.std(ddof=1)) if len(lead) > 1 else 0.0
         lines.append(ahead_by(f"{attack}: {name}", "protects", _told(ends), float(lead.mean()), spread))

@@ -65,3 +65,9 @@ def test_refusal_is_judged_by_who_is_refused_and_by_accuracy(
     lines = judged("labels are flipped", {name: [{"accuracy": end, **shares}] * 2 for name, end in ends.items()})
     assert [line.status for line in lines] == statuses
     assert (lines[0].why == UNSEEN) == (statuses[0] == "differs")
+
+
+def test_a_rule_under_which_nothing_is_learnt_protects_nothing() -> None:
+    ends = dict(zip(RULES, (0.098, 0.099, 0.121), strict=True))
+    found = {name: [{"accuracy": end, "hostile": 1.0, "honest": 0.0}] * 2 for name, end in ends.items()}
+    assert [line.status for line in judged(ATTACKS[3], found)] == ["equal", "differs", "differs"]
