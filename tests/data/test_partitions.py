@@ -238,5 +238,5 @@ def test_label_kinds_need_classes(kind: str, size: int | None) -> None:
 def test_a_table_refuses_a_client_without_data() -> None:
     with pytest.raises(DataError, match="client 1 has no data"):
         PartitionTable(np.array([0, 2, 2, 3]), np.arange(3))
-    with pytest.raises(DataError, match="no clients"):
+    with pytest.raises(DataError, match="no client is left"):
         PartitionTable(np.array([0]), np.arange(0))

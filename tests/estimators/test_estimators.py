@@ -261,7 +261,7 @@ def test_a_mechanism_that_can_do_both_follows_the_estimator():
     ("settings", "said"),
     [
         ({"feature_ranges": (0, 0.5)}, r"widen feature_ranges, or set outside='clip'"),
-        ({"records": 500}, r"records is 500, but the data hold 60"),
+        ({"records": 20}, r"records is 20, but the data hold 60"),
         ({"epsilon": -1.0}, r"^epsilon: input should be greater than 0"),
     ],
 )
