@@ -41,9 +41,10 @@ HUGE: dict[str, tuple[Callable[[Operator], Operator], str]] = {
     "records": (lambda o: edited(o, "shape = [", f"shape = [\n{10**9},"), "size.values"),
     "layers": (
         lambda o: edited(edited(o, 'name = "linear"', 'name = "mlp"'), "hidden = [", f"hidden = [\n{10**9},"),
-        "size.parameters",
+        "at most 100,000,000",
     ),
-    "outputs": (lambda o: edited(o, "classes = 10", f"classes = {10**7}"), "size.parameters"),
+    "outputs": (lambda o: edited(o, "classes = 10", f"classes = {10**7}"), "at most 100,000,000"),
+    "more outputs than the policy has": (lambda o: edited(o, "classes = 10", f"classes = {10**6}"), "size.parameters"),
     "rounds beyond any recipe": (lambda o: edited(o, "rounds = 3", f"rounds = {10**18}"), "run.rounds"),
     "a negative population": (lambda o: replace(o, plan=replace(o.plan, population=-1)), "smallest_cohort"),
     "a population in words": (lambda o: replace(o, plan=replace(o.plan, population="many")), "cannot be read"),  # type: ignore[arg-type]
