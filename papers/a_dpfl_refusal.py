@@ -131,7 +131,8 @@ def judged(attack: str, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> lis
             continue
         lead = ends[name] - ends[ALIKE]
         spread = float(lead.std(ddof=1)) if len(lead) > 1 else 0.0
-        lines.append(ahead_by(f"{attack}: {name}", "protects", _told(ends), float(lead.mean()), spread))
+        line = ahead_by(f"{attack}: {name}", "protects", _told(ends), float(lead.mean()), spread)
+        lines.append(replace(line, why=NO_BETTER) if line.status == "differs" else line)
     return lines
 
 
@@ -144,6 +145,7 @@ def _told(ends: Mapping[str, np.ndarray]) -> str:
     return ", ".join(f"{name} {100 * end.mean():.1f} %" for name, end in ends.items())
 
 
+NO_BETTER = "whoever is refused, the rest learn no more than where everybody is asked alike"
 UNSEEN = "the score looks at labels, which an adversary tells as it likes, and never at what is uploaded"
 CHOICES = (
     "The paper states no attack, no data, no threshold and no share of adversaries: digits of scikit-learn, 60 "

@@ -214,6 +214,8 @@ def _sentence(error: ValidationError) -> str:
     if first["type"] == UNKNOWN_MECHANISM:
         name = first["ctx"]["tag"]
         return f"mechanism.name is {name!r}, which is not a mechanism: choose one of {', '.join(MECHANISMS)}"
+    if first["type"] == "string_unicode":
+        return f"{field} is {first['input']!r}, which is not valid text: write it in UTF-8"
     message = re.sub(r"0\.0{6,}\d+", lambda found: f"{float(found[0]):g}", first["msg"].removeprefix("Value error, "))
     given = "" if first["type"] == "value_error" else f" (it is {first['input']!r})"
     return f"{field}: {message[0].lower()}{message[1:]}{given}; `sordino recipe --explain` says what it takes"

@@ -56,7 +56,7 @@ class Real:
     link: Started | None = None
     nodes: dict[str, Started] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
-    stage_seconds: float = field(default_factory=lambda: max(15.0, 6 * max(os.getloadavg())))
+    stage_seconds: float = field(default_factory=lambda: max(15.0, 10 * max(os.getloadavg())))
     """A machine that is busy with other things gets more time."""
 
     def start(self, *names: str) -> None:
