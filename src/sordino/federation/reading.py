@@ -12,8 +12,8 @@ from sordino.errors import ProtocolError
 def answer_of(member: int) -> Iterator[None]:
     """Turns whatever is raised while an answer is read into one error that blames its sender.
 
-    **Formal guarantees**: no bytes that a member sends end another member's run: JSON that nests a million deep,
-    numbers of a kind that nobody adds up, or what else a reader stumbles over, is an answer that cannot be read.
+    **Formal guarantees**: no answer that cannot be read ends another member's run: JSON that nests a million deep,
+    numbers of a kind that nobody adds up, or what else a reader stumbles over, is left out.
     """
     try:
         yield
