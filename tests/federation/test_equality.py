@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from federation.village import simulated, village
-from sordino.federation.network import Deadlines
+from sordino.federation.deadlines import Deadlines
 from sordino.random.streams import Streams
 from sordino.runs.folder import RunFolder
 from sordino.runs.run import run

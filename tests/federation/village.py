@@ -11,11 +11,12 @@ from flwr.clientapp import ClientApp
 
 from sordino.data.federation import Federation
 from sordino.federation.client_app import client_app
+from sordino.federation.deadlines import Deadlines
 from sordino.federation.deployment import Deployment
 from sordino.federation.folder import FederationFolder
 from sordino.federation.grid import Fates, InProcessGrid
-from sordino.federation.network import Deadlines
 from sordino.federation.node_folder import NodeFolder
+from sordino.federation.operator_records import operator_records
 from sordino.federation.policy import BudgetPolicy, MechanismPolicy, Policy, SecurePolicy, WhoPolicy
 from sordino.files import PUBLIC, replace_file
 from sordino.mechanisms import MECHANISMS
@@ -62,7 +63,7 @@ class Village:
         return InProcessGrid(dict.fromkeys(configs, app), configs, lambda node, kind: self.fates(node - 100, kind))
 
     def deployment(self, grid: InProcessGrid | None = None, **changes: object) -> Deployment:
-        public = self.folder.public_records()
+        public = operator_records(self.folder, "public")
         chosen = Deployment(self.folder, grid or self.grid(), self.randomness, QUICK, public=public)
         return replace(chosen, **changes)  # type: ignore[arg-type]
 
