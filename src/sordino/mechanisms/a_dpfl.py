@@ -52,8 +52,8 @@ from sordino.mechanisms.local_dp_sgd import batches
 from sordino.mechanisms.spec import CERTIFIED, RAREST, AuditCase, MechanismSpec, Options, Variant
 from sordino.opening.histograms import LabelHistograms
 from sordino.opening.wasserstein import Metric
-from sordino.perturb.steps import RIGHT, Count, StepNoise
-from sordino.select.nearest import Nearest, SelectionRule
+from sordino.perturb.steps import RIGHT, AnswerCount, StepNoise
+from sordino.select.by_score import ByScore, SelectionRule
 from sordino.train.noisy import PrivateSteps
 
 SIDE_SHARE = 0.1
@@ -175,8 +175,8 @@ def _ranks(options: ADpfl) -> bool:
     return options.selection != "uniform" or options.refuse_below > 0
 
 
-def _selector(options: ADpfl, facts: PublicFacts) -> Nearest:
-    return Nearest(max(1, round(facts.expected)), options.refuse_below, options.selection)
+def _selector(options: ADpfl, facts: PublicFacts) -> ByScore:
+    return ByScore(max(1, round(facts.expected)), options.refuse_below, options.selection)
 
 
 def _histogram_noise(options: ADpfl, facts: PublicFacts) -> float:
@@ -214,18 +214,18 @@ def _require_same_for_all(options: ADpfl, facts: PublicFacts) -> None:
         )
 
 
-def _count(options: ADpfl, facts: PublicFacts) -> Count | None:
+def _count(options: ADpfl, facts: PublicFacts) -> AnswerCount | None:
     """Returns how clients count right answers, or None where accuracy is measured on public records."""
     if options.validation == "public" or (options.validation == "auto" and facts.public):
         return None
     records, every = facts.mean_records, options.adjust_every
     if options.mode == "faithful":
-        return Count(0.0, every, records)
+        return AnswerCount(0.0, every, records)
     looks = max(1, facts.rounds // every)
-    return Count(options.count_noise or side_noise(facts.target, SIDE_SHARE, looks), every, records)
+    return AnswerCount(options.count_noise or side_noise(facts.target, SIDE_SHARE, looks), every, records)
 
 
-def _unproved(count: Count | None) -> str:
+def _unproved(count: AnswerCount | None) -> str:
     return UNPROVED if count is None else f"{UNPROVED}; {PEEKED}"
 
 

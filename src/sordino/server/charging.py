@@ -24,7 +24,7 @@ from sordino.mechanism import Mechanism
 from sordino.server.claims import claim_allows, claimed
 from sordino.server.early_end import chance_of_early_end, early_end_of_others
 from sordino.server.epsilon_so_far import EpsilonSoFar
-from sordino.server.holding import held
+from sordino.server.filters import held
 from sordino.stages import Released
 from sordino.types import BoolArray, IntArray
 
