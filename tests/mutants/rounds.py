@@ -175,7 +175,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("one filter for every noise", "held", condition("False", "GaussianFilter")),
     ),
     *killed_by(
-        "train/test_rounding.py::test_gradients_near_the_largest_numbers_keep_the_bound",
+        "train/test_rounding.py::test_factors_of_few_digits_add_nothing",
         "train/gradients.py",
         ("factors of few digits", "clip_factors", returned("factors.where(torch.isfinite(norms), 0.0)")),
     ),
