@@ -55,7 +55,7 @@ BASELINES = (
     *killed_by(
         _BOUNDED,
         "train/local.py",
-        ("examples: skip the clip", "ExampleGradients.train", argument("counted_sum", 2, "1e9")),
+        ("examples: skip the clip", "ExampleGradients.train", argument("example_sum", 2, "1e9")),
     ),
     *killed_by(
         _BATCH,
