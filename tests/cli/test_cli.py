@@ -57,6 +57,53 @@ def test_bad_input_is_one_sentence_exit_2_and_nothing_written(command, arguments
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "--out", ""], "--out is empty: name a file or folder, or leave it out"),
+        (["run", ""], "RECIPE is empty"),
+        (["tune", "--out= "], "--out is empty"),
+        (["report", ""], "RUNS is empty: name a file or folder\n"),
+        (["node", "check", ""], "FOLDER is empty"),
+    ],
+)
+def test_an_empty_name_is_not_the_current_folder(command, arguments, says, tmp_path):
+    done = command(*arguments, cwd=tmp_path, code=2)
+    assert done.stderr.startswith("sordino: ") and says in done.stderr and done.stderr.count("\n") == 1
+    assert done.stdout == "" and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["advise", "r.toml", "--epsilon", "8"], "--epsilon has no effect beside a recipe"),
+        (["advise", "--clients", "9", "--set", "run.rounds=2"], "--set has no effect without a recipe"),
+        (["advise", "--parameters", "9", "--classes", "3"], "--classes has no effect beside --parameters"),
+        (["recipe", "--explain", "budget", "--set", "run.rounds=2"], "--set has no effect on what --explain lists"),
+        (["recipe", "--explain", "--json", "budget"], "PATH has no effect on the JSON schema"),
+        (["certificate", "run", "--key", "ab"], "--key has no effect on a certificate that is only shown"),
+        (["ledger", "run", "--verify", "--client", "anna"], "--client has no effect beside --verify"),
+        (["ledger", "run", "--head", "ab"], "--head has no effect without --verify"),
+        (["tune", "--trials", "5"], "--trials has no effect on stand-in data"),
+        (["tune", "--charged", "--on", "mnist"], "--on has no effect on a charged search"),
+        (["compare", "dp_sgd", "--no-tune", "--grid", "run.rounds=2,3"], "--grid has no effect where nothing is tuned"),
+        (["audit", "fed_ldp", "--canaries", "20"], "--canaries has no effect on the audit of a mechanism"),
+        (["audit", "--all", "--out", "x.png"], "--out has no effect on --all"),
+        (["audit", "games", "--trials", "2000"], "--trials has no effect on the list of games"),
+        (["audit", "fed_ldp", "--attack", "inversion", "--trials", "2000"], "--trials has no effect on gradient inver"),
+        (["account", "--published", "baek", "--delta", "1e-5"], "--delta has no effect beside --published"),
+        (["plan", "--cohort", "10", "--theta", "2"], "--theta has no effect without --convergence"),
+        (["plan", "--cohort", "10", "--momentum", "0.5"], "--momentum has no effect without --choose"),
+        (["plan", "--convergence", "--rounds", "5"], "--rounds has no effect on the bound of --convergence"),
+        (["plan", "--choose", "--cohort", "5"], "--cohort has no effect on what --choose picks"),
+    ],
+)
+def test_options_without_effect_are_refused(command, arguments, says, tmp_path):
+    done = command(*arguments, cwd=tmp_path, code=2)
+    assert done.stderr.startswith(f"sordino: {says}") and done.stderr.count("\n") == 1 and done.stdout == ""
+    assert not list(tmp_path.iterdir())
+
+
 def test_nan_in_a_users_file_is_named(command, tmp_path):
     (tmp_path / "own.csv").write_text("a,b,label\n1,2,0\nnan,1,1\n3,4,1\n")
     done = command("run", "--set", "data.name=csv", "--set", "data.file=own.csv", cwd=tmp_path, code=2)

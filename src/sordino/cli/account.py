@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino import strict_json
+from sordino.cli.idle import refuse_options, refuse_others
 
 if TYPE_CHECKING:
     from sordino.account.accountants.accountant import Curve
@@ -39,9 +40,12 @@ def account(
     from sordino.errors import AccountingError
 
     if published is not None:
+        refuse_others(("published",), "beside --published, which prints a paper's numbers: leave one of them out")
         _reproduce(published, as_json)
         return
     plan = Schedule.parse(schedule, mechanism, noise_multiplier, sampling_rate)
+    if plan.listed:
+        refuse_options(("noise_multiplier",), "beside a schedule file, which has one a round: leave one of them out")
     relation: Any = adjacency
     if epsilon is not None and delta is not None:
         if rounds is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sordino import strict_json
+from sordino.cli.idle import refuse_options, refuse_others
 
 if TYPE_CHECKING:
     from sordino.advise.advice import Advice, Situation
@@ -41,8 +42,12 @@ def advise(
     from sordino.errors import AccountingError
 
     if recipe is not None:
+        refuse_others(("recipe", "set_"), "beside a recipe, which says everything: change that, with --set")
         known = _from_recipe(recipe, set_ or [])
     else:
+        refuse_options(("set_",), "without a recipe: name one, or leave it out")
+        if parameters is not None:
+            refuse_options(("features", "classes"), "beside --parameters, which counts them all: leave one of them out")
         size = parameters or (None if features is None else (features + 1) * max(1, classes))
         given = {"--clients": clients, "--records": records, "--epsilon": epsilon, "--features": size}
         missing = [name for name, value in given.items() if value is None]

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from sordino._version import __version__
+from sordino.cli.places import name_places
 from sordino.cli.shown import shown
 from sordino.errors import SordinoError
 
@@ -86,7 +87,7 @@ def main() -> None:
     register()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        app()
+        name_places(typer.main.get_command(app))()
     except SordinoError as error:
         errors.print(f"[bold red]sordino:[/] {shown(error)}", highlight=False)
         sys.exit(2)

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sordino import strict_json
+from sordino.cli.idle import refuse_others
 from sordino.cli.own import DATA_HELP, MODEL_HELP, data_again, own_model
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def audit(
         raise RecipeError("--model and --data are what a run had: name a run folder, or leave them out")
     if everything and (target is not None or set_):
         raise RecipeError("--all audits every mechanism as listed: leave out the target and --set")
+    kind = _kind(target, run, everything, attack)
+    refuse_others(_USED[kind], f"on {_CALLED[kind]}: leave it out")
     if attack == "inversion":
         _inversion(
             target, set_ or [], mode or "certified", pictures, out or Path("inversion.png"), seed, as_json, model, data
@@ -75,6 +78,33 @@ def audit(
         _game(target, seed, as_json)
     else:
         _mechanism(target, mode or "certified", set_ or [], trials, seed, as_json)
+
+
+_USED: dict[str, tuple[str, ...]] = {
+    "inversion": ("target", "attack", "set_", "mode", "pictures", "out", "seed", "model", "data"),
+    "all": ("everything", "mode", "trials", "seed"),
+    "run": ("target", "shadows", "attacked", "pool", "canaries", "seed", "model", "data"),
+    "games": ("target",),
+    "game": ("target", "seed"),
+    "mechanism": ("target", "mode", "set_", "trials", "seed"),
+}
+"""Options of each kind of audit."""
+_CALLED = {
+    "inversion": "gradient inversion, which attacks one upload",
+    "all": "--all, which attacks releases and plays games",
+    "run": "the audit of a run",
+    "games": "the list of games",
+    "game": "a game, which has settings of its own",
+    "mechanism": "the audit of a mechanism, which attacks its releases (only runs and uploads have more)",
+}
+
+
+def _kind(target: str | None, run: bool, everything: bool, attack: str | None) -> str:
+    if attack is not None or everything:
+        return attack or "all"
+    if run or target == "games":
+        return "run" if run else "games"
+    return "game" if target in _game_names() else "mechanism"
 
 
 def _mechanism(

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sordino import strict_json
+from sordino.cli.idle import refuse_options
 from sordino.cli.shown import shown
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ def compare(
     from sordino.tune.grid import DEFAULT, SettingsGrid
 
     printed = claimed or all_claimed
+    if printed or not tune:
+        refuse_options(("grid", "stand_in"), "where nothing is tuned (--no-tune, or at equal claimed ε): leave it out")
     common = Recipe.load(recipe, set_ or ())
     wanted = _wanted(contenders or [], list(MECHANISMS), everyone, all_claimed)
     field = contest.contenders(wanted, common, _own(for_ or []), printed, rivals)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino import strict_json
+from sordino.cli.idle import refuse_options
 from sordino.cli.shown import shown
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ def ledger(
 
     RUN is a run folder, or a ledger file.
     """
+    if verify:
+        refuse_options(("client",), "beside --verify, which checks everybody's: leave one of them out")
+    else:
+        refuse_options(("head",), "without --verify, which compares it: add that")
     path, name, certificate, told = _locate(run)
     witness = witness or told
     if verify:

@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sordino.cli.idle import refuse_options
+
 
 def recipe(
     path: Annotated[Path | None, typer.Argument(help="recipe (TOML); with --explain a section or mechanism")] = None,
@@ -26,9 +28,12 @@ def recipe(
     if not explain:
         chosen = Recipe.load(path, set_ or ())
         print(chosen.model_dump_json(indent=2) if as_json else chosen.to_toml(), end="\n" if as_json else "")
-    elif as_json:
+        return
+    refuse_options(("set_",), "on what --explain lists: leave one of them out")
+    if as_json:
         from sordino import strict_json
 
+        refuse_options(("path",), "on the JSON schema, which has all sections: leave it out")
         print(strict_json.dumps(Recipe.model_json_schema(), indent=2))
     else:
         _explain(None if path is None else str(path))

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sordino import strict_json
+from sordino.cli.idle import refuse_options
 from sordino.cli.shown import shown
 
 if TYPE_CHECKING:
@@ -47,8 +48,10 @@ def tune(
 
     chosen, searched = Recipe.load(recipe, set_ or ()), SettingsGrid.parse(grid or DEFAULT)
     if charged:
+        refuse_options(("on", "seeds", "jobs"), "on a charged search, which has no stand-in data: leave it out")
         told = _charged(chosen, searched, trials, out, as_json)
     else:
+        refuse_options(("trials",), "on stand-in data, where the whole grid is played: add --charged, or leave it out")
         told = _free(chosen, searched, on, range(chosen.run.seed, chosen.run.seed + seeds), jobs, out, as_json)
     if as_json:
         print(strict_json.dumps(told))
