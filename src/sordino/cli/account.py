@@ -40,7 +40,6 @@ def account(
     from sordino.errors import AccountingError
 
     if published is not None:
-        refuse_others(("published",), "beside --published, which prints a paper's numbers: leave one of them out")
         _reproduce(published, as_json)
         return
     plan = Schedule.parse(schedule, mechanism, noise_multiplier, sampling_rate)
@@ -117,6 +116,7 @@ def _reproduce(paper: str, as_json: bool) -> None:
 
     if paper != "all" and paper not in PAPERS:
         raise AccountingError(f"--published {paper!r} is unknown: choose one of all, {', '.join(PAPERS)}")
+    refuse_others(("published",), "beside --published, which prints a paper's numbers: leave one of them out")
     found = list(published_numbers(paper))
     if as_json:
         print(strict_json.dumps([asdict(line) for line in found]))

@@ -10,7 +10,7 @@ from typer.models import TyperPath
 from sordino.errors import RecipeError
 
 
-class Place(TyperPath):
+class NamedPath(TyperPath):
     """A file or folder that has to have a name."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -30,7 +30,7 @@ def name_places(command: click.Command) -> click.Command:
     """Returns the command, which refuses empty names of files and folders from now on; and so do those inside it."""
     for param in command.params:
         if isinstance(param.type, TyperPath):
-            param.type = Place()
+            param.type = NamedPath()
     for inside in command.commands.values() if isinstance(command, click.Group) else ():
         name_places(inside)
     return command
