@@ -1,7 +1,10 @@
 """The command line: one JSON object on stdout, one sentence and exit code 2 for bad input, nothing half-written."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -71,6 +74,48 @@ def test_an_empty_name_is_not_the_current_folder(command, arguments, says, tmp_p
     done = command(*arguments, cwd=tmp_path, code=2)
     assert done.stderr.startswith("sordino: ") and says in done.stderr and done.stderr.count("\n") == 1
     assert done.stdout == "" and not list(tmp_path.iterdir())
+
+
+def test_a_terminal_without_greek_is_told_the_same_in_its_own_letters(tmp_path):
+    asked = ["advise", "--clients", "4", "--records", "740", "--features", "13", "--epsilon", "2", "--unit", "client"]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [sys.executable, "-m", "sordino", *asked], capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
+    assert done.returncode == 0 and done.stderr == ""
+    assert "4 clients as units at epsilon = 2: this cannot work" in done.stdout and "5.9 x the longest" in done.stdout
+
+
+def test_the_folder_that_was_looked_in_is_named(command, tmp_path):
+    assert "looked for in nowhere, which is no folder." in command("data", "--folder", "nowhere", cwd=tmp_path).stdout
+
+
+def test_words_between_colons_are_no_pictures(command, tmp_path):
+    done = command("run", "--model", "nets:x", cwd=tmp_path, code=2)
+    assert done.stderr.startswith("sordino: --model nets:x: nets cannot be imported")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["certificate", "file"], "the certificate cannot be read (no JSON object)"),
+        (["node", "certificate", "--check", "file"], "the node's statement cannot be read (no JSON object)"),
+        (["node", "certificate", "--check", "bytes"], "--check bytes is not there or is no text"),
+        (["node", "init", "node", "--join", "deep", "--name", "a"], "--join deep is not a federation's join.json"),
+        (["account", "--delta", "1e-5", "--schedule", "deep"], "schedule deep holds something that is not a number"),
+        (["federation", "run", "recipe.toml", "--folder", "folder"], "folder is not a federation's folder"),
+    ],
+)
+def test_a_file_of_another_kind_is_one_short_sentence(command, arguments, says, tmp_path):
+    (tmp_path / "file").write_text("[]")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "deep").write_text("[" * 100_000)
+    (tmp_path / "recipe.toml").write_text("")
+    (tmp_path / "folder").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    done = command(*arguments, cwd=tmp_path, code=2)
+    assert done.stderr.startswith(f"sordino: {says}") and done.stderr.count("\n") == 1 and len(done.stderr) < 300
+    assert done.stdout == "" and sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize(

@@ -105,10 +105,10 @@ def _reproduce(paper: str, as_json: bool) -> None:
     from dataclasses import asdict
 
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
 
     from sordino.cli.checkout import require_papers
+    from sordino.cli.shown import terminal
     from sordino.errors import AccountingError
 
     require_papers()
@@ -131,4 +131,4 @@ def _reproduce(paper: str, as_json: bool) -> None:
             "" if line.printed is None else f"{line.printed:g}",
             f"{line.computed:.{line.digits}f}",
         )
-    Console(width=120).print(table)
+    terminal(width=120).print(table)

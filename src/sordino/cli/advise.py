@@ -81,9 +81,9 @@ def _from_recipe(path: Path, settings: list[str]) -> Situation:
 
 
 def _show(found: Advice, recipe: Path | None) -> None:
-    from rich.console import Console
+    from sordino.cli.shown import terminal
 
-    console = Console(soft_wrap=True, highlight=False)
+    console = terminal(soft_wrap=True, highlight=False)
     color = "green" if found.works else "red"
     for number, sentence in enumerate(found.why):
         console.print(f"[bold {color}]{sentence}[/]" if number == 0 else f"· {sentence}")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from sordino import strict_json
 from sordino.cli.idle import refuse_others
 from sordino.cli.own import DATA_HELP, MODEL_HELP, data_again, own_model
+from sordino.cli.shown import terminal
 
 if TYPE_CHECKING:
     from sordino.audit.endtoend import Effort
@@ -184,7 +184,7 @@ def _list_games(js: bool) -> None:
     table = Table("game", "question", box=SIMPLE_HEAD, pad_edge=False)
     for name, game in GAMES.items():
         table.add_row(name, game.question)
-    Console(highlight=False).print(table)
+    terminal(highlight=False).print(table)
 
 
 def _tell(found: Sequence[Finding], js: bool) -> None:
@@ -209,7 +209,7 @@ def _show(found: Sequence[Finding]) -> None:
             _number(one.gaussian_fit, "–"),
             f"[{'green' if good else 'red'}]{one.verdict}[/]",
         )
-    console = Console(highlight=False)
+    console = terminal(highlight=False)
     console.print(table)
     console.print(
         "[dim]ε at the recipe's δ. `at least` holds with 95 % confidence, whatever the mechanism does "
@@ -238,7 +238,7 @@ def _run(path: Path, effort: Effort, seed: int, js: bool, model: str | None, dat
     if js:
         print(strict_json.dumps(found, indent=2))
         return
-    console, table = Console(highlight=False), Table("attack", "what it found", box=SIMPLE_HEAD, pad_edge=False)
+    console, table = terminal(highlight=False), Table("attack", "what it found", box=SIMPLE_HEAD, pad_edge=False)
     for name, one in (found["canary_clients"] or {}).items():
         words = f"ε ≥ {one['lower_bound']:.3g}: {one['right']} of {one['guessed']} guesses right"
         table.add_row(f"canary clients, {name.replace('_', ' ')}", f"{words} (estimate {one['estimate']:.3g})")
@@ -303,5 +303,5 @@ def _inversion(
         attack, what = name.split("/")
         shown = {"dlg": "DLG", "idlg": "iDLG"}[attack]
         table.add_row(shown, f"{what} {recipe.mechanism.name}", f"{one['psnr']:.1f}", f"{one['ssim']:.3f}")
-    Console(highlight=False).print(table)
+    terminal(highlight=False).print(table)
     print(f"pictures: {path}")

@@ -11,7 +11,7 @@ import typer
 
 from sordino import strict_json
 from sordino.cli.idle import refuse_options
-from sordino.cli.shown import shown
+from sordino.cli.shown import shown, terminal
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -99,9 +99,7 @@ def _read(run: Path, name: str) -> str | None:
 
 def _show(about: dict[str, Any], lines: list[LedgerLine]) -> None:
     """Prints one table a promise."""
-    from rich.console import Console
-
-    console = Console()
+    console = terminal()
     console.print(f"{shown(about['federation'])}: {about['population']} clients, ε at δ = {about['delta']:g}\n")
     for guarantee in dict.fromkeys(line.guarantee for line in lines):
         console.print(_table([line for line in lines if line.guarantee == guarantee]))

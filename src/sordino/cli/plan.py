@@ -199,12 +199,12 @@ def _record(found: Plan, grid: list[Scenario]) -> dict[str, Any]:
 
 def _show(found: Plan, grid: list[Scenario]) -> None:
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
 
+    from sordino.cli.shown import terminal
     from sordino.cli.terminal_chart import chart
 
-    told, console = found.scenario, Console(soft_wrap=False)
+    told, console = found.scenario, terminal(soft_wrap=False)
     console.print(
         f"[bold]{found.solved.replace('_', ' ')} found[/]: ε = {found.epsilon:.5g} at δ = {told.delta:g} for a "
         f"{told.unit} against the {told.observer} ({told.relation}, {found.accountant}); noise multiplier "

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from sordino.cli.idle import refuse_options
+from sordino.cli.shown import terminal
 
 
 def recipe(
@@ -53,8 +53,8 @@ def _explain(only: str | None) -> None:
             _rows(table, section, about.annotation)
     for name, entry in MECHANISMS.items():
         if only in (None, "mechanism", name):
-            _rows(table, "mechanism", entry.options, f"  [dim]with mechanism.name = {name}: {entry.summary}[/]")
-    Console().print(table)
+            _rows(table, "mechanism", entry.options, f"[dim]with mechanism.name = {name}: {entry.summary}[/]")
+    terminal().print(table)
 
 
 def _rows(table: Table, section: str, model: Any, title: str | None = None) -> None:

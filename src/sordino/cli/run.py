@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from sordino import strict_json
 from sordino.cli.own import DATA_HELP, MODEL_HELP, data_again, data_settings, own_data, own_model
-from sordino.cli.shown import shown
+from sordino.cli.shown import shown, terminal
 from sordino.errors import SordinoWarning
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def _warnings_in_words() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
             if category is SordinoWarning:
-                Console(stderr=True, soft_wrap=True).print(f"[bold yellow]warning:[/] {shown(message)}")
+                terminal(stderr=True, soft_wrap=True).print(f"[bold yellow]warning:[/] {shown(message)}")
             else:
                 python(message, category, *rest)
 
@@ -92,7 +91,7 @@ def _summary(outcome: Outcome) -> None:
     from sordino.cli.books import certificate
     from sordino.runs.idle import steps_in_words
 
-    console = Console()
+    console = terminal()
     reached = "no test records" if outcome.scores is None else f"[bold]{outcome.scores.words()}[/]"
     reason = {
         "rounds": "all planned rounds",
@@ -100,7 +99,9 @@ def _summary(outcome: Outcome) -> None:
         "target": "stopped at the target accuracy",
         "diverged": "stopped because training diverged; the last good model is kept",
     }
-    console.print(f"\n{reached} after {outcome.rounds} rounds in {outcome.seconds:.1f} s ({reason[outcome.stopped]})\n")
+    console.print(
+        f"\n{reached} after {_rounds(outcome.rounds)} in {outcome.seconds:.1f} s ({reason[outcome.stopped]})\n"
+    )
     table = _confusion(outcome.scores)
     if table is not None:
         console.print(table)
@@ -108,6 +109,10 @@ def _summary(outcome: Outcome) -> None:
     console.print(certificate(outcome.document))
     console.print(f"\n{outcome.engine}", highlight=False, markup=False)
     console.print(f"run folder: {shown(outcome.folder)} (public/ may be shown to anybody, private/ to nobody)")
+
+
+def _rounds(count: int) -> str:
+    return f"{count} round{'' if count == 1 else 's'}"
 
 
 def _confusion(scores: Scores | None) -> Table | None:
