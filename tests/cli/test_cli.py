@@ -90,6 +90,14 @@ def test_the_folder_that_was_looked_in_is_named(command, tmp_path):
     assert "looked for in nowhere, which is no folder." in command("data", "--folder", "nowhere", cwd=tmp_path).stdout
 
 
+def test_classes_that_have_names_are_called_by_them(command, tmp_path):
+    rows = "\n".join(f"{n % 7},{n},{'ill' if n % 2 else 'well'}" for n in range(60))
+    (tmp_path / "t.csv").write_text(f"age,size,label\n{rows}\n")
+    told = {"public.population": 48, "public.records": 48, "data.class_names": '["well", "ill"]', "run.rounds": 1}
+    done = command("run", "--data", "t.csv", *(f"--set={k}={v}" for k, v in told.items()), cwd=tmp_path)
+    assert "\n 0 well " in done.stdout and "\n 1 ill " in done.stdout and "after 1 round in" in done.stdout
+
+
 def test_words_between_colons_are_no_pictures(command, tmp_path):
     done = command("run", "--model", "nets:x", cwd=tmp_path, code=2)
     assert done.stderr.startswith("sordino: --model nets:x: nets cannot be imported")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -102,7 +102,7 @@ def _summary(outcome: Outcome) -> None:
     console.print(
         f"\n{reached} after {_rounds(outcome.rounds)} in {outcome.seconds:.1f} s ({reason[outcome.stopped]})\n"
     )
-    table = _confusion(outcome.scores)
+    table = _confusion(outcome.scores, outcome.context.recipe.data.class_names or ())
     if table is not None:
         console.print(table)
     console.print(f"{steps_in_words(outcome.context)}\n")
@@ -115,8 +115,8 @@ def _rounds(count: int) -> str:
     return f"{count} round{'' if count == 1 else 's'}"
 
 
-def _confusion(scores: Scores | None) -> Table | None:
-    """Returns who was taken for whom, where there are few enough classes to read it."""
+def _confusion(scores: Scores | None, names: Sequence[str]) -> Table | None:
+    """Returns who was taken for whom, where there are few enough classes to read it; classes by name if they have."""
     from sordino.runs.scores import FEW_CLASSES
 
     if scores is None or scores.confusion is None or len(scores.confusion) > FEW_CLASSES:
@@ -126,5 +126,5 @@ def _confusion(scores: Scores | None) -> Table | None:
         table.add_column(str(place), justify="right")
     for place, row in enumerate(scores.confusion):
         cells = (f"[bold]{count}[/]" if at == place else f"{count}" if count else "·" for at, count in enumerate(row))
-        table.add_row(str(place), *cells)
+        table.add_row(" ".join((str(place), *map(shown, names[place : place + 1]))), *cells)
     return table
