@@ -215,6 +215,9 @@ def test_names_are_whole_on_a_narrow_terminal(command, tmp_path, monkeypatch):
     for word in (r"dp_fedavg_adaptive +certified", r"component_adaptive +certified", "claimed-only"):
         assert re.search(word, listed)
     assert "…" not in listed
+    attacked = command("audit", "distributed_gaussian", "--trials", "1000", cwd=tmp_path).stdout
+    assert attacked.count(" consistent") == 2 and "\ncertified " in attacked and "outsider" in attacked
+    assert "…" not in attacked and max(map(len, attacked.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

@@ -197,12 +197,15 @@ def _tell(found: Sequence[Finding], js: bool) -> None:
 
 
 def _show(found: Sequence[Finding]) -> None:
-    table = Table("mechanism", "from whom", "claimed", "certified", "at least", "fit", "verdict", box=SIMPLE_HEAD)
+    names = ("mechanism", "from whom", "claimed", "certified", "at least", "fit", "verdict")
+    table = Table(*names, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
+    for column in table.columns:
+        column.no_wrap = True  # all of it fits 80 columns
     for one in found:
         good = one.verdict == "consistent"
         table.add_row(
             f"{one.game or one.mechanism}\n[dim]{one.mechanism if one.game else one.mode}[/]",
-            f"{one.observer}, {one.rounds} round{'s' * (one.rounds > 1)}\n[dim]{one.adjacency}[/]",
+            f"{one.observer}\n[dim]{one.rounds} round{'s' * (one.rounds > 1)}\n{one.adjacency}[/]",
             _number(one.claimed, "–"),
             _number(one.certified, "∞"),
             f"{one.lower_bound:.3g}",
