@@ -95,6 +95,8 @@ def _show(found: Advice, recipe: Path | None) -> None:
     console.print("begin with:" if found.works else "to try it nevertheless:")
     begun = "sordino run " if recipe is None else f"sordino run {recipe} "
     console.print(begun + " ".join(f"--set {name}={_word(value)}" for name, value in found.settings.items()))
+    if recipe is None:
+        console.print("[dim](on the digits that come with it; on your own records: --data FILE, too)[/]")
 
 
 def _word(value: Any) -> str:

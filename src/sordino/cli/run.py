@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -108,7 +109,10 @@ def _summary(outcome: Outcome) -> None:
     console.print(f"{steps_in_words(outcome.context)}\n")
     console.print(certificate(outcome.document))
     console.print(f"\n{outcome.engine}", highlight=False, markup=False)
-    console.print(f"run folder: {shown(outcome.folder)} (public/ may be shown to anybody, private/ to nobody)")
+    folder = shown(outcome.folder)
+    console.print(f"run folder: {folder} (public/ may be shown to anybody, private/ to nobody)", soft_wrap=True)
+    named = shown(shlex.quote(str(outcome.folder)))
+    console.print(f"next: `sordino certificate {named}`, `sordino report {named}`", highlight=False, soft_wrap=True)
 
 
 def _rounds(count: int) -> str:
