@@ -13,11 +13,15 @@ from sordino.errors import RecipeError
 def refuse_options(names: Iterable[str], why: str) -> None:
     """Refuses options and arguments of the running command that were given, and that it does not look at.
 
+    **Edge cases**: a command that is called from Python has no options that were given.
+
     Raises:
         RecipeError: a sentence for the first of them: it "has no effect", and `why`.
     """
     context, unused = click.get_current_context(silent=True), set(names)
-    for param in context.command.params if context is not None else ():
+    if context is None:
+        return
+    for param in context.command.params:
         name = param.name or ""
         if name in unused and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             shown = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
