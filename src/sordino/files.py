@@ -27,7 +27,8 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageError(
-            f"{path} cannot be written ({error.strerror}): free some space or check the permissions, then --resume"
+            f"{path} cannot be written ({error.strerror}): free some space or check the permissions and "
+            "go on (--resume), or name another place (--out)"
         ) from None
 
 

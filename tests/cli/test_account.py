@@ -200,6 +200,11 @@ class TestPlan:
         ("arguments", "says"),
         [
             (("--epsilon", "2"), "open"),
+            (("--choose", "--population", "0", "--rounds", "5", "--epsilon", "1"), "population 0 must be finite and"),
+            (("--choose", "--population", "9", "--rounds", "5", "--epsilon", "1", "--momentum", "nan"), "momentum nan"),
+            (("--choose", "--population", "9", "--rounds", "9" * 20, "--epsilon", "1"), "rounds 1e+20 must be"),
+            (("--convergence", "--epsilon", "1", "--iterations", "9" * 20), "iterations 1e+20 must be"),
+            (("--convergence", "--epsilon", "1", "--theta", "1e26"), "theta 1e+26 must be finite and 0.01 … 100"),
             (("--epsilon", "2", "--cohort", "5", "--rounds", "5", "--observer", "nobody"), "nobody"),
             (("--epsilon", "2", "--cohort", "5", "--rounds", "5", "--unit", "hospital"), "hospital"),
             (("--epsilon", "2", "--cohort", "5", "--rounds", "5", "--trust", "blind"), "blind"),

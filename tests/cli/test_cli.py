@@ -1,7 +1,10 @@
 """The command line: one JSON object on stdout, one sentence and exit code 2 for bad input, nothing half-written."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -55,6 +58,103 @@ def test_bad_input_is_one_sentence_exit_2_and_nothing_written(command, arguments
     assert len(done.stderr.strip().splitlines()) == 1
     assert done.stdout == ""
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "--out", ""], "--out is empty: name a file or folder, or leave it out"),
+        (["run", ""], "RECIPE is empty"),
+        (["tune", "--out= "], "--out is empty"),
+        (["report", ""], "RUNS is empty: name a file or folder\n"),
+        (["node", "check", ""], "FOLDER is empty"),
+    ],
+)
+def test_an_empty_name_is_not_the_current_folder(command, arguments, says, tmp_path):
+    done = command(*arguments, cwd=tmp_path, code=2)
+    assert done.stderr.startswith("sordino: ") and says in done.stderr and done.stderr.count("\n") == 1
+    assert done.stdout == "" and not list(tmp_path.iterdir())
+
+
+def test_a_terminal_without_greek_is_told_the_same_in_its_own_letters(tmp_path):
+    asked = ["advise", "--clients", "4", "--records", "740", "--features", "13", "--epsilon", "2", "--unit", "client"]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [sys.executable, "-m", "sordino", *asked], capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
+    assert done.returncode == 0 and done.stderr == ""
+    assert "4 clients as units at epsilon = 2: this cannot work" in done.stdout and "5.9 x the longest" in done.stdout
+
+
+def test_the_folder_that_was_looked_in_is_named(command, tmp_path):
+    assert "looked for in nowhere, which is no folder." in command("data", "--folder", "nowhere", cwd=tmp_path).stdout
+
+
+def test_classes_that_have_names_are_called_by_them(command, tmp_path):
+    rows = "\n".join(f"{n % 7},{n},{'ill' if n % 2 else 'well'}" for n in range(60))
+    (tmp_path / "t.csv").write_text(f"age,size,label\n{rows}\n")
+    told = {"public.population": 48, "public.records": 48, "data.class_names": '["well", "ill"]', "run.rounds": 1}
+    done = command("run", "--data", "t.csv", *(f"--set={k}={v}" for k, v in told.items()), cwd=tmp_path)
+    assert "\n 0 well " in done.stdout and "\n 1 ill " in done.stdout and "after 1 round in" in done.stdout
+
+
+def test_words_between_colons_are_no_pictures(command, tmp_path):
+    done = command("run", "--model", "nets:x", cwd=tmp_path, code=2)
+    assert done.stderr.startswith("sordino: --model nets:x: nets cannot be imported")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["certificate", "file"], "the certificate cannot be read (no JSON object)"),
+        (["node", "certificate", "--check", "file"], "the node's statement cannot be read (no JSON object)"),
+        (["node", "certificate", "--check", "bytes"], "--check bytes is not there or is no text"),
+        (["node", "init", "node", "--join", "deep", "--name", "a"], "--join deep is not a federation's join.json"),
+        (["account", "--delta", "1e-5", "--schedule", "deep"], "schedule deep holds something that is not a number"),
+        (["federation", "run", "recipe.toml", "--folder", "folder"], "folder is not a federation's folder"),
+    ],
+)
+def test_a_file_of_another_kind_is_one_short_sentence(command, arguments, says, tmp_path):
+    (tmp_path / "file").write_text("[]")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "deep").write_text("[" * 100_000)
+    (tmp_path / "recipe.toml").write_text("")
+    (tmp_path / "folder").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    done = command(*arguments, cwd=tmp_path, code=2)
+    assert done.stderr.startswith(f"sordino: {says}") and done.stderr.count("\n") == 1 and len(done.stderr) < 300
+    assert done.stdout == "" and sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["advise", "r.toml", "--epsilon", "8"], "--epsilon has no effect beside a recipe"),
+        (["advise", "--clients", "9", "--set", "run.rounds=2"], "--set has no effect without a recipe"),
+        (["advise", "--parameters", "9", "--classes", "3"], "--classes has no effect beside --parameters"),
+        (["recipe", "--explain", "budget", "--set", "run.rounds=2"], "--set has no effect on what --explain lists"),
+        (["recipe", "--explain", "--json", "budget"], "PATH has no effect on the JSON schema"),
+        (["certificate", "run", "--key", "ab"], "--key has no effect on a certificate that is only shown"),
+        (["ledger", "run", "--verify", "--client", "anna"], "--client has no effect beside --verify"),
+        (["ledger", "run", "--head", "ab"], "--head has no effect without --verify"),
+        (["tune", "--trials", "5"], "--trials has no effect on stand-in data"),
+        (["tune", "--charged", "--on", "mnist"], "--on has no effect on a charged search"),
+        (["compare", "dp_sgd", "--no-tune", "--grid", "run.rounds=2,3"], "--grid has no effect where nothing is tuned"),
+        (["audit", "fed_ldp", "--canaries", "20"], "--canaries has no effect on the audit of a mechanism"),
+        (["audit", "--all", "--out", "x.png"], "--out has no effect on --all"),
+        (["audit", "games", "--trials", "2000"], "--trials has no effect on the list of games"),
+        (["audit", "fed_ldp", "--attack", "inversion", "--trials", "2000"], "--trials has no effect on gradient inver"),
+        (["account", "--published", "baek", "--delta", "1e-5"], "--delta has no effect beside --published"),
+        (["plan", "--cohort", "10", "--theta", "2"], "--theta has no effect without --convergence"),
+        (["plan", "--cohort", "10", "--momentum", "0.5"], "--momentum has no effect without --choose"),
+        (["plan", "--convergence", "--rounds", "5"], "--rounds has no effect on the bound of --convergence"),
+        (["plan", "--choose", "--cohort", "5"], "--cohort has no effect on what --choose picks"),
+    ],
+)
+def test_options_without_effect_are_refused(command, arguments, says, tmp_path):
+    done = command(*arguments, cwd=tmp_path, code=2)
+    assert done.stderr.startswith(f"sordino: {says}") and done.stderr.count("\n") == 1 and done.stdout == ""
+    assert not list(tmp_path.iterdir())
 
 
 def test_nan_in_a_users_file_is_named(command, tmp_path):
@@ -115,6 +215,9 @@ def test_names_are_whole_on_a_narrow_terminal(command, tmp_path, monkeypatch):
     for word in (r"dp_fedavg_adaptive +certified", r"component_adaptive +certified", "claimed-only"):
         assert re.search(word, listed)
     assert "…" not in listed
+    attacked = command("audit", "distributed_gaussian", "--trials", "1000", cwd=tmp_path).stdout
+    assert attacked.count(" consistent") == 2 and "\ncertified " in attacked and "outsider" in attacked
+    assert "…" not in attacked and max(map(len, attacked.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

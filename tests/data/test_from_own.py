@@ -131,6 +131,7 @@ def test_features_of_very_different_scale_are_told_of_unless_ranges_are_declared
         ({"test": (np.ones((2, 3)), np.ones(2, int))}, r"test records have the shapes \(3,\)"),
         ({"x": [["a", "b"]] * 8}, "inputs must be numbers"),
         ({"x": [[1.0], [2.0, 3.0]]}, "inputs must be numbers"),
+        ({"x": torch.eye(8).to_sparse()}, r"sparse tensor: call to_dense\(\)"),
         ({"x": np.ones((8, 2)) + 1j}, "inputs must be real numbers"),
         ({"y": np.zeros((8, 2), int)}, "one class for each record"),
     ],
@@ -185,6 +186,14 @@ def test_declared_ranges_scale_the_records(how, tmp_path):
         made = Federation.from_csv(tmp_path / "people.csv", test=0.0, public=public)
     assert sorted(set(made.train_x[:, 0].tolist())) == [-1.0, -0.5, 0.0, 1.0]
     assert made.declared.ranges == {"*": (0.0, 100.0)}
+
+
+def test_data_loaders_of_different_shapes_are_named():
+    loaders = {"anna": [(torch.ones(4, 5), torch.zeros(4).long())], "bert": [(torch.ones(4, 3), torch.zeros(4).long())]}
+    with pytest.raises(DataError, match=r"of bert yields records of shape \(3,\).* that of anna \(5,\)"):
+        sordino.Federation.from_dataloaders(loaders)
+    with pytest.raises(DataError, match="of 0, batch 1 yields records of shape"):
+        sordino.Federation.from_dataloaders([[*loaders["anna"], *loaders["bert"]]])
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import runpy
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +30,12 @@ def test_hospitals_from_a_csv(tmp_path: Path) -> None:
     assert outcome.accuracy > 0.85
     assert outcome.certificate.entry("record", "server").epsilon <= 2
     assert set(outcome.scores_by_client()) < {"north", "south", "east", "west"}  # one of them is the test set
+
+
+def test_the_hospitals_table_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["hospitals_csv.py", str(tmp_path / "patients.csv")])
+    runpy.run_path(str(HERE / "hospitals_csv.py"), run_name="__main__")
+    assert len((tmp_path / "patients.csv").read_text().splitlines()) == 570 and len(list(tmp_path.iterdir())) == 1
 
 
 def test_an_own_network(tmp_path: Path) -> None:

@@ -96,7 +96,10 @@ def test_mistakes_are_one_sentence_and_exit_code_2(
 
 RECIPE = """
 mechanism.name = "dp_sgd"
-public = {{ population = 8, records = 800, classes = 2, shape = [4] }}
+public.population = 8
+public.records = 800
+public.classes = 2
+public.shape = [4]
 model.name = "linear"
 {more}
 """
@@ -110,6 +113,11 @@ model.name = "linear"
         ("aggregate.trim = 2", "aggregate.trim has no effect on a single sum"),
         ("partition.clients = 8", "partition.clients has no effect across machines"),
         ("dropout.rate = 0.1", "dropout.rate has no effect across machines"),
+        ("public.part = true", "public.part has no effect across machines"),
+        ("public.sizes = true", "public.sizes has no effect across machines"),
+        ('data.name = "adult"', "data.name has no effect across machines, where each member's policy"),
+        ('data.file = "all.csv"', "data.file has no effect across machines"),
+        ("run.notes = true", "run.notes has no effect across machines"),
         ('aggregate.fidelity = "masked"', "aggregate.fidelity has no effect across machines"),
         ('aggregate.kind = "plain"', "aggregate.kind is 'plain' under distributed trust"),
     ],

@@ -75,6 +75,11 @@ def test_what_cannot_be_adapted_is_said(options, says):
         sordino.lora(network(), **options)
 
 
+def test_what_is_no_module_is_said():
+    with pytest.raises(ModelError, match="model is a str"):
+        sordino.lora("network", rank=1)
+
+
 @pytest.mark.parametrize("rank", [0, True, 2.5, "2", float("nan"), 7, 10**9])
 def test_ranks_that_no_layer_has_are_refused_in_one_sentence(rank):
     """The last one filled the memory, others raised what PyTorch raises."""

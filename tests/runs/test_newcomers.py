@@ -9,7 +9,7 @@ from torch import nn
 
 import sordino
 from sordino.advise.advice import Situation, advise
-from sordino.errors import DataError, ModelError, SordinoWarning
+from sordino.errors import DataError, ModelError, RecipeError, SordinoWarning
 from sordino.recipe import Recipe
 from sordino.runs.setup import assemble
 
@@ -49,6 +49,14 @@ def test_predict_takes_arrays_and_says_what_does_not_fit():
         outcome.predict(X[:5, :7])
     with pytest.raises(DataError, match="inputs must be numbers"):
         outcome.predict(np.array([["a"] * 10]))
+    with pytest.raises(DataError, match="predict: record 1, feature 0 is nan"):
+        outcome.predict(torch.stack([X[0], X[1] * float("nan")]))
+    assert "Assurance(" not in repr(outcome) and len(repr(outcome)) < 800
+
+
+def test_whoever_resumes_names_the_folder():
+    with pytest.raises(RecipeError, match="resume needs out"):
+        sordino.run(resume=True)
 
 
 def test_a_softmax_too_many_is_warned_of():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino import strict_json
+from sordino.cli.idle import refuse_options, refuse_others
 
 if TYPE_CHECKING:
     from sordino.account.accountants.accountant import Curve
@@ -42,6 +43,8 @@ def account(
         _reproduce(published, as_json)
         return
     plan = Schedule.parse(schedule, mechanism, noise_multiplier, sampling_rate)
+    if plan.listed:
+        refuse_options(("noise_multiplier",), "beside a schedule file, which has one a round: leave one of them out")
     relation: Any = adjacency
     if epsilon is not None and delta is not None:
         if rounds is not None:
@@ -102,10 +105,10 @@ def _reproduce(paper: str, as_json: bool) -> None:
     from dataclasses import asdict
 
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
 
     from sordino.cli.checkout import require_papers
+    from sordino.cli.shown import terminal
     from sordino.errors import AccountingError
 
     require_papers()
@@ -113,6 +116,7 @@ def _reproduce(paper: str, as_json: bool) -> None:
 
     if paper != "all" and paper not in PAPERS:
         raise AccountingError(f"--published {paper!r} is unknown: choose one of all, {', '.join(PAPERS)}")
+    refuse_others(("published",), "beside --published, which prints a paper's numbers: leave one of them out")
     found = list(published_numbers(paper))
     if as_json:
         print(strict_json.dumps([asdict(line) for line in found]))
@@ -127,4 +131,4 @@ def _reproduce(paper: str, as_json: bool) -> None:
             "" if line.printed is None else f"{line.printed:g}",
             f"{line.computed:.{line.digits}f}",
         )
-    Console(width=120).print(table)
+    terminal(width=120).print(table)

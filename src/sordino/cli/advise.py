@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sordino import strict_json
+from sordino.cli.idle import refuse_options, refuse_others
 
 if TYPE_CHECKING:
     from sordino.advise.advice import Advice, Situation
@@ -41,8 +42,12 @@ def advise(
     from sordino.errors import AccountingError
 
     if recipe is not None:
+        refuse_others(("recipe", "set_"), "beside a recipe, which says everything: change that, with --set")
         known = _from_recipe(recipe, set_ or [])
     else:
+        refuse_options(("set_",), "without a recipe: name one, or leave it out")
+        if parameters is not None:
+            refuse_options(("features", "classes"), "beside --parameters, which counts them all: leave one of them out")
         size = parameters or (None if features is None else (features + 1) * max(1, classes))
         given = {"--clients": clients, "--records": records, "--epsilon": epsilon, "--features": size}
         missing = [name for name, value in given.items() if value is None]
@@ -76,9 +81,9 @@ def _from_recipe(path: Path, settings: list[str]) -> Situation:
 
 
 def _show(found: Advice, recipe: Path | None) -> None:
-    from rich.console import Console
+    from sordino.cli.shown import terminal
 
-    console = Console(soft_wrap=True, highlight=False)
+    console = terminal(soft_wrap=True, highlight=False)
     color = "green" if found.works else "red"
     for number, sentence in enumerate(found.why):
         console.print(f"[bold {color}]{sentence}[/]" if number == 0 else f"· {sentence}")
@@ -90,6 +95,8 @@ def _show(found: Advice, recipe: Path | None) -> None:
     console.print("begin with:" if found.works else "to try it nevertheless:")
     begun = "sordino run " if recipe is None else f"sordino run {recipe} "
     console.print(begun + " ".join(f"--set {name}={_word(value)}" for name, value in found.settings.items()))
+    if recipe is None:
+        console.print("[dim](on the digits that come with it; on your own records: --data FILE, too)[/]")
 
 
 def _word(value: Any) -> str:

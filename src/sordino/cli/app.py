@@ -11,10 +11,11 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from sordino._version import __version__
-from sordino.cli.shown import shown
+from sordino.cli.letters import spell_out
+from sordino.cli.places import name_places
+from sordino.cli.shown import shown, terminal
 from sordino.errors import SordinoError
 
 app = typer.Typer(
@@ -22,7 +23,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-errors = Console(stderr=True, soft_wrap=True)
+errors = terminal(stderr=True, soft_wrap=True)
 
 _COMMANDS = (
     "run",
@@ -84,9 +85,10 @@ def main() -> None:
     Being asked to end (`kill`) is the same as Ctrl-C, so that nobody leaves processes behind.
     """
     register()
+    spell_out()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        app()
+        name_places(typer.main.get_command(app))()
     except SordinoError as error:
         errors.print(f"[bold red]sordino:[/] {shown(error)}", highlight=False)
         sys.exit(2)

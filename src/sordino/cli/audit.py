@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from sordino import strict_json
+from sordino.cli.idle import refuse_others
 from sordino.cli.own import DATA_HELP, MODEL_HELP, data_again, own_model
+from sordino.cli.shown import terminal
 
 if TYPE_CHECKING:
     from sordino.audit.endtoend import Effort
@@ -59,6 +60,8 @@ def audit(
         raise RecipeError("--model and --data are what a run had: name a run folder, or leave them out")
     if everything and (target is not None or set_):
         raise RecipeError("--all audits every mechanism as listed: leave out the target and --set")
+    kind = _kind(target, run, everything, attack)
+    refuse_others(_USED[kind], f"on {_CALLED[kind]}: leave it out")
     if attack == "inversion":
         _inversion(
             target, set_ or [], mode or "certified", pictures, out or Path("inversion.png"), seed, as_json, model, data
@@ -75,6 +78,33 @@ def audit(
         _game(target, seed, as_json)
     else:
         _mechanism(target, mode or "certified", set_ or [], trials, seed, as_json)
+
+
+_USED: dict[str, tuple[str, ...]] = {
+    "inversion": ("target", "attack", "set_", "mode", "pictures", "out", "seed", "model", "data"),
+    "all": ("everything", "mode", "trials", "seed"),
+    "run": ("target", "shadows", "attacked", "pool", "canaries", "seed", "model", "data"),
+    "games": ("target",),
+    "game": ("target", "seed"),
+    "mechanism": ("target", "mode", "set_", "trials", "seed"),
+}
+"""Options of each kind of audit."""
+_CALLED = {
+    "inversion": "gradient inversion, which attacks one upload",
+    "all": "--all, which attacks releases and plays games",
+    "run": "the audit of a run",
+    "games": "the list of games",
+    "game": "a game, which has settings of its own",
+    "mechanism": "the audit of a mechanism, which attacks its releases (only runs and uploads have more)",
+}
+
+
+def _kind(target: str | None, run: bool, everything: bool, attack: str | None) -> str:
+    if attack is not None or everything:
+        return attack or "all"
+    if run or target == "games":
+        return "run" if run else "games"
+    return "game" if target in _game_names() else "mechanism"
 
 
 def _mechanism(
@@ -154,7 +184,7 @@ def _list_games(js: bool) -> None:
     table = Table("game", "question", box=SIMPLE_HEAD, pad_edge=False)
     for name, game in GAMES.items():
         table.add_row(name, game.question)
-    Console(highlight=False).print(table)
+    terminal(highlight=False).print(table)
 
 
 def _tell(found: Sequence[Finding], js: bool) -> None:
@@ -167,19 +197,22 @@ def _tell(found: Sequence[Finding], js: bool) -> None:
 
 
 def _show(found: Sequence[Finding]) -> None:
-    table = Table("mechanism", "from whom", "claimed", "certified", "at least", "fit", "verdict", box=SIMPLE_HEAD)
+    names = ("mechanism", "from whom", "claimed", "certified", "at least", "fit", "verdict")
+    table = Table(*names, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
+    for column in table.columns:
+        column.no_wrap = True  # all of it fits 80 columns
     for one in found:
         good = one.verdict == "consistent"
         table.add_row(
             f"{one.game or one.mechanism}\n[dim]{one.mechanism if one.game else one.mode}[/]",
-            f"{one.observer}, {one.rounds} round{'s' * (one.rounds > 1)}\n[dim]{one.adjacency}[/]",
+            f"{one.observer}\n[dim]{one.rounds} round{'s' * (one.rounds > 1)}\n{one.adjacency}[/]",
             _number(one.claimed, "–"),
             _number(one.certified, "∞"),
             f"{one.lower_bound:.3g}",
             _number(one.gaussian_fit, "–"),
             f"[{'green' if good else 'red'}]{one.verdict}[/]",
         )
-    console = Console(highlight=False)
+    console = terminal(highlight=False)
     console.print(table)
     console.print(
         "[dim]ε at the recipe's δ. `at least` holds with 95 % confidence, whatever the mechanism does "
@@ -208,7 +241,7 @@ def _run(path: Path, effort: Effort, seed: int, js: bool, model: str | None, dat
     if js:
         print(strict_json.dumps(found, indent=2))
         return
-    console, table = Console(highlight=False), Table("attack", "what it found", box=SIMPLE_HEAD, pad_edge=False)
+    console, table = terminal(highlight=False), Table("attack", "what it found", box=SIMPLE_HEAD, pad_edge=False)
     for name, one in (found["canary_clients"] or {}).items():
         words = f"ε ≥ {one['lower_bound']:.3g}: {one['right']} of {one['guessed']} guesses right"
         table.add_row(f"canary clients, {name.replace('_', ' ')}", f"{words} (estimate {one['estimate']:.3g})")
@@ -273,5 +306,5 @@ def _inversion(
         attack, what = name.split("/")
         shown = {"dlg": "DLG", "idlg": "iDLG"}[attack]
         table.add_row(shown, f"{what} {recipe.mechanism.name}", f"{one['psnr']:.1f}", f"{one['ssim']:.3f}")
-    Console(highlight=False).print(table)
+    terminal(highlight=False).print(table)
     print(f"pictures: {path}")

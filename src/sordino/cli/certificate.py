@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sordino import strict_json
+from sordino.cli.idle import refuse_options
 
 
 def certificate(
@@ -37,6 +38,7 @@ def certificate(
     if check is not None:
         _check(check, key, as_json)
     elif run is not None:
+        refuse_options(("key",), "on a certificate that is only shown: verify it, with --check in place of RUN")
         print(_told(run, as_json, markdown, registry), end="")
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from sordino import strict_json
-from sordino.cli.shown import shown
+from sordino.cli.idle import refuse_options
+from sordino.cli.shown import shown, terminal
 
 if TYPE_CHECKING:
     from sordino.compare.contest import Class, Trial
@@ -70,6 +70,8 @@ def compare(
     from sordino.tune.grid import DEFAULT, SettingsGrid
 
     printed = claimed or all_claimed
+    if printed or not tune:
+        refuse_options(("grid", "stand_in"), "where nothing is tuned (--no-tune, or at equal claimed ε): leave it out")
     common = Recipe.load(recipe, set_ or ())
     wanted = _wanted(contenders or [], list(MECHANISMS), everyone, all_claimed)
     field = contest.contenders(wanted, common, _own(for_ or []), printed, rivals)
@@ -101,7 +103,7 @@ def compare(
     else:
         _show(panels, top, reasons, target)
         if private:
-            Console(soft_wrap=True, highlight=False).print(f"[yellow]private:[/] {page.PRIVATE_SCORES}")
+            terminal(soft_wrap=True, highlight=False).print(f"[yellow]private:[/] {page.PRIVATE_SCORES}")
 
 
 def _wanted(named: list[str], known: list[str], everyone: bool, all_claimed: bool) -> list[str]:
@@ -152,8 +154,8 @@ def _show(
     from sordino.compare.page import mean_score, score, verdict
     from sordino.report.words import number
 
-    wide = max(Console().width, 120)
-    console = Console(width=wide, soft_wrap=True, highlight=False)
+    wide = max(terminal().width, 120)
+    console = terminal(width=wide, soft_wrap=True, highlight=False)
     for kind, rows in panels.items():
         table = Table(box=SIMPLE_HEAD, pad_edge=False, title=kind.title, title_justify="left")
         for name in ("contender", "budget ε", "certified ε", "claimed ε", "score", "against the best", "s", "kB/round"):

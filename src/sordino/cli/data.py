@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from sordino import strict_json
+from sordino.cli.shown import shown, terminal
 
 _STYLES = {"installed": "green", "found": "green", "yours": "cyan", "missing": "yellow"}
 
@@ -23,6 +23,8 @@ def data(
     ] = None,
 ) -> None:
     """List the data sets: what is installed, what is found on disk, and how to get what is missing."""
+    from sordino.data.files import data_folder
+
     rows = _rows(folder)
     if as_json:
         print(strict_json.dumps(rows, indent=2))
@@ -31,8 +33,10 @@ def data(
     for row in rows:
         status = f"[{_STYLES[row['status']]}]{row['status']}[/]"
         table.add_row(row["name"], _records(row), _classes(row), _clients(row), status)
-    console = Console(soft_wrap=True, highlight=False)
+    console = terminal(soft_wrap=True, highlight=False)
     console.print(table)
+    root = data_folder(folder)
+    console.print(f"Data sets are looked for in {shown(root)}{'' if root.is_dir() else ', which is no folder'}.\n")
     for row in rows:
         console.print(f"[bold]{row['name']}[/]: {escape(row['description'])}. [dim]{escape(_whereabouts(row))}[/]")
 

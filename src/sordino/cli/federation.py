@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from sordino import strict_json
-from sordino.cli.shown import shown
+from sordino.cli.shown import shown, terminal
 
 federation = typer.Typer(help="Operate a federation: several machines, each with its own data.", no_args_is_help=True)
 
@@ -130,7 +129,7 @@ def run(
     own.put_recipe(recipe)
     config = {"stage-seconds": stage_seconds, "train-seconds": train_seconds, "gather-seconds": gather_seconds}
     config["least-nodes"] = least
-    console = Console(stderr=True)
+    console = terminal(stderr=True)
     console.soft_wrap = not console.is_terminal  # whole lines in a log, and no line cut off on a screen
     with going_on(f"`sordino federation run --folder {folder}`"), StatusView(console, quiet=as_json) as view:
         status = Operation(own, config, view.show, view.say, host).play()
@@ -150,7 +149,7 @@ def _ended(own: Any, status: Any, as_json: bool) -> None:
     if as_json:
         print(strict_json.dumps({"folder": str(run_folder), "report": str(page)} | status.model_dump()))
         return
-    console = Console()
+    console = terminal()
     console.print(certificate(document))
     console.print(
         f"\nrun folder: {shown(run_folder)} (public/ may be shown to anybody, private/ to nobody)\n"
@@ -167,7 +166,7 @@ def demo(
     from sordino.federation.demo import Demo
 
     folder = out or Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-federation"
-    own, status = Demo(folder, rounds, lambda text: Console(soft_wrap=True).print(text, highlight=False)).play()
+    own, status = Demo(folder, rounds, lambda text: terminal(soft_wrap=True).print(text, highlight=False)).play()
     _ended(own, status, as_json=False)
 
 
@@ -192,7 +191,7 @@ def status(
     if as_json:
         print(told.model_dump_json())
         return
-    console = Console()
+    console = terminal()
     if not watch or not console.is_terminal or told.state in ("stopped", "failed"):
         console.print(picture(told))
         return

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino import strict_json
-from sordino.cli.shown import shown
+from sordino.cli.idle import refuse_options
+from sordino.cli.shown import shown, terminal
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,6 +33,10 @@ def ledger(
 
     RUN is a run folder, or a ledger file.
     """
+    if verify:
+        refuse_options(("client",), "beside --verify, which checks everybody's: leave one of them out")
+    else:
+        refuse_options(("head",), "without --verify, which compares it: add that")
     path, name, certificate, told = _locate(run)
     witness = witness or told
     if verify:
@@ -94,9 +99,7 @@ def _read(run: Path, name: str) -> str | None:
 
 def _show(about: dict[str, Any], lines: list[LedgerLine]) -> None:
     """Prints one table a promise."""
-    from rich.console import Console
-
-    console = Console()
+    console = terminal()
     console.print(f"{shown(about['federation'])}: {about['population']} clients, ε at δ = {about['delta']:g}\n")
     for guarantee in dict.fromkeys(line.guarantee for line in lines):
         console.print(_table([line for line in lines if line.guarantee == guarantee]))

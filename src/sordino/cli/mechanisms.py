@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from sordino import strict_json
+from sordino.cli.shown import terminal
 
 if TYPE_CHECKING:
     from sordino.data.federation import Federation
@@ -53,8 +53,9 @@ def _show(rows: list[dict[str, str]]) -> None:
         cells = [row["mechanism"] if row["mode"] == "certified" else "", *(row[name] for name in _COLUMNS[1:4])]
         cells += [f"[{colours[row[observer].split()[0]]}]{row[observer]}[/]" for observer in _COLUMNS[4:]]
         table.add_row(*cells, end_section=row["mode"] == last[row["mechanism"]])
-    console = Console()
+    console = terminal()
     console.print(table)
+    console.print()
     for row in rows:
         if row["mode"] == "certified":
             console.print(f"[bold]{row['mechanism']}[/]: {row['summary']}", soft_wrap=True, highlight=False)

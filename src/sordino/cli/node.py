@@ -37,7 +37,7 @@ def init(
         told = json.loads(join.read_text())
         who = WhoPolicy(federation=told["federation"], operator=told["operator"], servers=(told["server"],))
         authority, server = str(told["authority"]).encode(), str(told["server"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise FederationError(f"--join {join} is not a federation's join.json: get it from the operator") from None
     made = NodeFolder(folder)
     chosen = Policy(who=who) if policy is None else Policy.load(policy).model_copy(update={"who": who})
@@ -126,7 +126,11 @@ def certificate(
     if (folder is None) == (check is None):
         raise FederationError("name the node's folder, or a statement by --check FILE")
     if check is not None:
-        told = checked(check.read_text(), key)
+        try:
+            text = check.read_text()
+        except (OSError, UnicodeDecodeError):
+            raise FederationError(f"--check {check} is not there or is no text: name a node's statement") from None
+        told = checked(text, key)
         print(f"signed by {told.node} ({told.signing_key}): the statement holds as it was made on {told.time}")
     elif folder is not None:
         statement = state(NodeFolder(folder))

@@ -9,10 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino import strict_json
+from sordino.cli.idle import refuse_options, refuse_others
 
 if TYPE_CHECKING:
     from sordino.account.plan.planner import Plan, Scenario
     from sordino.mechanisms.choice import Choice
+
+_CONVERGENCE = ("convergence", "epsilon", "delta", "population", "cohort")
+_OF_CONVERGENCE = (
+    "theta", "iterations", "sensitivity", "learning_rate", "smoothness", "lipschitz", "polyak", "dissimilarity",
+    "divergence", "gap", "printed",
+)  # fmt: skip
+_CHOICE = ("choose", "unit", "trust", "population", "rounds", "parameters", "epsilon", "delta", "dropout")
+_OF_CHOICE = ("separation", "weight_decay", "momentum")
+"""Options that each kind of plan looks at, and those that no other does."""
 
 
 def plan(
@@ -62,6 +72,7 @@ def plan(
     from sordino.errors import AccountingError
 
     if convergence:
+        refuse_others((*_CONVERGENCE, *_OF_CONVERGENCE), "on the bound of --convergence: leave it out")
         from sordino.account.plan.printed_convergence import PrintedConvergence
 
         if epsilon is None:
@@ -86,6 +97,7 @@ def plan(
         )
         _converge(problem, as_json)
         return
+    refuse_options(_OF_CONVERGENCE, "without --convergence, whose constant it is: add that, or leave it out")
     for name, value, known in (
         ("unit", unit, ("record", "client")),
         ("observer", observer, ("server", "outsider")),
@@ -94,6 +106,7 @@ def plan(
         if value not in known:
             raise AccountingError(f"--{name} {value!r} is unknown: choose one of {', '.join(known)}")
     if choose:
+        refuse_others((*_CHOICE, *_OF_CHOICE), "on what --choose picks: leave it out")
         from sordino.adapt.contraction import Contraction
         from sordino.mechanisms.choice import Known
         from sordino.mechanisms.choice import choose as chosen_for
@@ -104,6 +117,7 @@ def plan(
         facts = Known(unit, trust, population, rounds, parameters, epsilon, delta or 1e-5, dropout, separation, forgets)  # type: ignore[arg-type]
         _choice(chosen_for(facts), as_json)
         return
+    refuse_options(_OF_CHOICE, "without --choose, which follows from it: add that, or leave it out")
     if population is None and None in (epsilon, noise_multiplier, rounds):
         population = cohort  # nothing is said about others to hide among: everybody takes part
     given = (epsilon, noise_multiplier, rounds, cohort, population)
@@ -185,12 +199,12 @@ def _record(found: Plan, grid: list[Scenario]) -> dict[str, Any]:
 
 def _show(found: Plan, grid: list[Scenario]) -> None:
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
 
+    from sordino.cli.shown import terminal
     from sordino.cli.terminal_chart import chart
 
-    told, console = found.scenario, Console(soft_wrap=False)
+    told, console = found.scenario, terminal(soft_wrap=False)
     console.print(
         f"[bold]{found.solved.replace('_', ' ')} found[/]: ε = {found.epsilon:.5g} at δ = {told.delta:g} for a "
         f"{told.unit} against the {told.observer} ({told.relation}, {found.accountant}); noise multiplier "

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
-from rich.console import Console
 from rich.table import Table
+
+from sordino.cli.idle import refuse_options
+from sordino.cli.shown import terminal
 
 
 def recipe(
@@ -26,9 +28,12 @@ def recipe(
     if not explain:
         chosen = Recipe.load(path, set_ or ())
         print(chosen.model_dump_json(indent=2) if as_json else chosen.to_toml(), end="\n" if as_json else "")
-    elif as_json:
+        return
+    refuse_options(("set_",), "on what --explain lists: leave one of them out")
+    if as_json:
         from sordino import strict_json
 
+        refuse_options(("path",), "on the JSON schema, which has all sections: leave it out")
         print(strict_json.dumps(Recipe.model_json_schema(), indent=2))
     else:
         _explain(None if path is None else str(path))
@@ -48,8 +53,8 @@ def _explain(only: str | None) -> None:
             _rows(table, section, about.annotation)
     for name, entry in MECHANISMS.items():
         if only in (None, "mechanism", name):
-            _rows(table, "mechanism", entry.options, f"  [dim]with mechanism.name = {name}: {entry.summary}[/]")
-    Console().print(table)
+            _rows(table, "mechanism", entry.options, f"[dim]with mechanism.name = {name}: {entry.summary}[/]")
+    terminal().print(table)
 
 
 def _rows(table: Table, section: str, model: Any, title: str | None = None) -> None:

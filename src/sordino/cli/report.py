@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from sordino.cli.own import DATA_HELP, data_again
-from sordino.cli.shown import shown
+from sordino.cli.shown import shown, terminal
 
 
 def report(
@@ -55,7 +54,7 @@ def report(
             files = compared.write(views, target, _beside(target) if images else None)
     pictures = f" and {len(files) - 1} pictures in {_beside(target)}" if images else ""
     told = "a private page: keep it" if private else "a public page: --private makes one with everything"
-    Console(soft_wrap=True).print(f"[bold]{shown(target)}[/]{shown(pictures)} ({told})", highlight=False)
+    terminal(soft_wrap=True).print(f"[bold]{shown(target)}[/]{shown(pictures)} ({told})", highlight=False)
 
 
 def _whole(run: Path) -> Path:

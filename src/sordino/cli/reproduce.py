@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from sordino import strict_json
+from sordino.cli.shown import terminal
 
 if TYPE_CHECKING:
     from papers.record import ExperimentRecord
@@ -80,7 +80,7 @@ def reproduce(
     for folder in (out, docs):
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-    console, found, failed = Console(stderr=True, soft_wrap=True, highlight=False), [], {}
+    console, found, failed = terminal(stderr=True, soft_wrap=True, highlight=False), [], {}
     full = budget is not None or not quick
     cores, store = jobs or os.cpu_count() or 1, RunStore(ROOM, out / "runs")
     runner = ExperimentRunner(out / "unfinished", not full, cores, seeds, quick_cifar=quick_cifar, store=store)
@@ -171,7 +171,7 @@ def _list(as_json: bool) -> None:
     table = Table("id", "paper", "place", "what", "kind", box=SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(row["id"], row["paper"], row["place"], row["title"], row["kind"])
-    Console(width=max(Console().width, 110)).print(table)
+    terminal(width=max(terminal().width, 110)).print(table)
 
 
 def _show(record: ExperimentRecord) -> None:
@@ -185,7 +185,7 @@ def _show(record: ExperimentRecord) -> None:
         status = f"[{_STYLES[line.status]}]{line.status}[/]"
         why = f"\n[dim]{escape(line.why)}[/]" if line.why else ""
         table.add_row(escape(line.quantity), escape(line.printed), escape(line.ours), status + why)
-    console = Console(width=max(Console().width, 130), highlight=False)
+    console = terminal(width=max(terminal().width, 130), highlight=False)
     console.print(table)
     for note in notes:
         console.print(f"[dim]{escape(note)}[/]\n")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from sordino import strict_json
 from sordino.cli.own import DATA_HELP, MODEL_HELP, data_again, data_settings, own_data, own_model
-from sordino.cli.shown import shown
+from sordino.cli.shown import shown, terminal
 from sordino.errors import SordinoWarning
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _warnings_in_words() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
             if category is SordinoWarning:
-                Console(stderr=True, soft_wrap=True).print(f"[bold yellow]warning:[/] {shown(message)}")
+                terminal(stderr=True, soft_wrap=True).print(f"[bold yellow]warning:[/] {shown(message)}")
             else:
                 python(message, category, *rest)
 
@@ -92,7 +92,7 @@ def _summary(outcome: Outcome) -> None:
     from sordino.cli.books import certificate
     from sordino.runs.idle import steps_in_words
 
-    console = Console()
+    console = terminal()
     reached = "no test records" if outcome.scores is None else f"[bold]{outcome.scores.words()}[/]"
     reason = {
         "rounds": "all planned rounds",
@@ -100,18 +100,27 @@ def _summary(outcome: Outcome) -> None:
         "target": "stopped at the target accuracy",
         "diverged": "stopped because training diverged; the last good model is kept",
     }
-    console.print(f"\n{reached} after {outcome.rounds} rounds in {outcome.seconds:.1f} s ({reason[outcome.stopped]})\n")
-    table = _confusion(outcome.scores)
+    console.print(
+        f"\n{reached} after {_rounds(outcome.rounds)} in {outcome.seconds:.1f} s ({reason[outcome.stopped]})\n"
+    )
+    table = _confusion(outcome.scores, outcome.context.recipe.data.class_names or ())
     if table is not None:
         console.print(table)
     console.print(f"{steps_in_words(outcome.context)}\n")
     console.print(certificate(outcome.document))
     console.print(f"\n{outcome.engine}", highlight=False, markup=False)
-    console.print(f"run folder: {shown(outcome.folder)} (public/ may be shown to anybody, private/ to nobody)")
+    folder = shown(outcome.folder)
+    console.print(f"run folder: {folder} (public/ may be shown to anybody, private/ to nobody)", soft_wrap=True)
+    named = shown(shlex.quote(str(outcome.folder)))
+    console.print(f"next: `sordino certificate {named}`, `sordino report {named}`", highlight=False, soft_wrap=True)
 
 
-def _confusion(scores: Scores | None) -> Table | None:
-    """Returns who was taken for whom, where there are few enough classes to read it."""
+def _rounds(count: int) -> str:
+    return f"{count} round{'' if count == 1 else 's'}"
+
+
+def _confusion(scores: Scores | None, names: Sequence[str]) -> Table | None:
+    """Returns who was taken for whom, where there are few enough classes to read it; classes by name if they have."""
     from sordino.runs.scores import FEW_CLASSES
 
     if scores is None or scores.confusion is None or len(scores.confusion) > FEW_CLASSES:
@@ -121,5 +130,5 @@ def _confusion(scores: Scores | None) -> Table | None:
         table.add_column(str(place), justify="right")
     for place, row in enumerate(scores.confusion):
         cells = (f"[bold]{count}[/]" if at == place else f"{count}" if count else "·" for at, count in enumerate(row))
-        table.add_row(str(place), *cells)
+        table.add_row(" ".join((str(place), *map(shown, names[place : place + 1]))), *cells)
     return table

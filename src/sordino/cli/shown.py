@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from rich.console import Console
 from rich.markup import escape
 
 from sordino.printable import printable
@@ -10,3 +13,8 @@ from sordino.printable import printable
 def shown(text: object) -> str:
     """Returns a text, line by line, as `Console.print` shows it unchanged."""
     return "\n".join(escape(printable(line)) for line in str(text).split("\n"))
+
+
+def terminal(**options: Any) -> Console:
+    """Returns a console that takes no word for a picture: `nets.py:x: …` stays as it is."""
+    return Console(emoji=False, **options)

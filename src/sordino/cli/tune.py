@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from sordino import strict_json
-from sordino.cli.shown import shown
+from sordino.cli.idle import refuse_options
+from sordino.cli.shown import shown, terminal
 
 if TYPE_CHECKING:
     from sordino.recipe import Recipe
@@ -47,8 +47,10 @@ def tune(
 
     chosen, searched = Recipe.load(recipe, set_ or ()), SettingsGrid.parse(grid or DEFAULT)
     if charged:
+        refuse_options(("on", "seeds", "jobs"), "on a charged search, which has no stand-in data: leave it out")
         told = _charged(chosen, searched, trials, out, as_json)
     else:
+        refuse_options(("trials",), "on stand-in data, where the whole grid is played: add --charged, or leave it out")
         told = _free(chosen, searched, on, range(chosen.run.seed, chosen.run.seed + seeds), jobs, out, as_json)
     if as_json:
         print(strict_json.dumps(told))
@@ -104,7 +106,7 @@ def _charged(recipe: Recipe, grid: SettingsGrid, trials: int, out: Path, quiet: 
 
 
 def _show(told: dict[str, Any]) -> None:
-    console = Console(width=max(Console().width, 100), soft_wrap=True, highlight=False)
+    console = terminal(width=max(terminal().width, 100), soft_wrap=True, highlight=False)
     table = Table("settings", "score", box=SIMPLE_HEAD, pad_edge=False)
     for row in told["table"]:
         score = row["score"]

@@ -119,7 +119,7 @@ def from_dataloaders(
         raise DataError("there are no data loaders: give one a client.")
     parts = {str(name): _all(str(name), batches) for name, batches in named.items()}
     owners = [name for name, (_, y) in parts.items() for _ in range(len(y))]
-    x, y = (torch.cat([part[place] for part in parts.values()]) for place in (0, 1))
+    x, y = _joined(parts)
     aside = test if test is None or isinstance(test, float) else _all("test", test)
     return Federation.of(x, y, owners, test=aside, **{"name": "data loaders"} | options)
 
@@ -128,7 +128,19 @@ def _all(name: str, batches: Batches) -> tuple[Tensor, Tensor]:
     pairs = [_pair(name, batch) for batch in batches]
     if not pairs:
         raise DataError(f"the data loader of {name!r} is empty: leave the client out.")
-    return torch.cat([x for x, _ in pairs]), torch.cat([y for _, y in pairs])
+    return _joined({f"{name}, batch {place}": pair for place, pair in enumerate(pairs)})
+
+
+def _joined(parts: Mapping[str, tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    shapes = {name: (tuple(x.shape[1:]), tuple(y.shape[1:])) for name, (x, y) in parts.items()}
+    first = next(iter(shapes))
+    for name, shape in shapes.items():
+        if shape != shapes[first]:
+            raise DataError(
+                f"the data loader of {name} yields records of shape {shape[0]} with labels of shape {shape[1]}, and "
+                f"that of {first} {shapes[first][0]} with {shapes[first][1]}: give all records the same shape."
+            )
+    return torch.cat([x for x, _ in parts.values()]), torch.cat([y for _, y in parts.values()])
 
 
 def _pair(name: str, batch: Any) -> tuple[Tensor, Tensor]:

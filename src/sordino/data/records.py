@@ -36,6 +36,8 @@ def inputs(x: Tensor | ArrayLike) -> Tensor:
     given them as float32 all the same (`models.suited`).
     """
     tensor = x.cpu() if isinstance(x, Tensor) else _numbers(x)
+    if tensor.layout != torch.strided:
+        raise DataError("inputs are a sparse tensor: call to_dense() on them first.")
     if not tensor.dim() or tensor.is_complex():
         raise DataError("inputs must be real numbers, one row a record: give an array of at least one dimension.")
     if tensor.dtype == torch.uint8:

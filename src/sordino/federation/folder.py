@@ -196,12 +196,11 @@ class FederationFolder:
         """Puts a recipe into the folder, to be trained; None keeps the one that is there.
 
         Raises:
-            FederationError: there is none, or a run was begun with another one.
+            FederationError: there is none, a run was begun with another one, or the folder is no federation's.
         """
+        name = self.name
         if path is None and not self.recipe_file.exists():
-            raise FederationError(
-                f"{self.path} ({self.name}) has no recipe yet: name one, `sordino federation run RECIPE`"
-            )
+            raise FederationError(f"{self.path} ({name}) has no recipe yet: name one, `sordino federation run RECIPE`")
         recipe = Recipe.load(path or self.recipe_file)
         begun = (self.run_dir / "private" / "run.json").exists()
         if begun and self.recipe_file.exists() and self.recipe != recipe:

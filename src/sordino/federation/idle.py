@@ -14,10 +14,15 @@ from sordino.recipe import Recipe
 from sordino.runs.idle import idle
 from sordino.runs.setup import assemble
 
-_ELSEWHERE = {
-    "partition": "records lie with the members, and nobody deals them out",
-    "dropout": "members vanish by themselves",
+_OWNED = "each member's policy says which records are its own"
+_SIMULATED: dict[str, tuple[tuple[str, ...], str]] = {
+    "partition": ((), "records lie with the members, and nobody deals them out"),
+    "dropout": ((), "members vanish by themselves"),
+    "data": (("name", "folder", "file", "client", "classes", "test", "cache", "public_fraction"), _OWNED),
+    "public": (("part", "sizes"), "nobody counts records that lie with the members"),
+    "run": (("notes",), "nobody sees what a simulation could note"),
 }
+"""Settings that only a simulation has a use for, and why machines have none. No names: the whole section."""
 
 
 def refuse_idle(folder: FederationFolder) -> None:
@@ -41,10 +46,10 @@ def refuse_idle(folder: FederationFolder) -> None:
 
 
 def _across_machines(recipe: Recipe) -> Iterator[str]:
-    for section, why in _ELSEWHERE.items():
+    for section, (names, why) in _SIMULATED.items():
         told = getattr(recipe, section)
-        for name, about in type(told).model_fields.items():
-            if getattr(told, name) != about.default:
+        for name in names or type(told).model_fields:
+            if getattr(told, name) != type(told).model_fields[name].default:
                 yield f"{section}.{name} has no effect across machines, where {why}: leave it out"
     if recipe.aggregate.fidelity not in (type(recipe.aggregate).model_fields["fidelity"].default, "full"):
         yield "aggregate.fidelity has no effect across machines, where secure sums are played in full: leave it out"

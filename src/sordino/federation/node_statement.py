@@ -142,6 +142,8 @@ def check(text: str, key: str | None = None) -> NodeStatement:
     """
     try:
         told = strict_json.loads(text)
+        if not isinstance(told, dict):
+            raise ValueError("no JSON object")
         if told.pop("format") != FORMAT:
             raise ValueError("another format")
         lists = {name: tuple(told[name]) for name in ("runs", "promises", "rests_on")}

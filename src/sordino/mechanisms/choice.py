@@ -18,12 +18,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sordino.account.accountants.accountant import require_delta
 from sordino.account.accountants.banded import coefficients, last_error
 from sordino.account.accountants.calibrate import noise_multiplier_for
+from sordino.account.plan.convergence import require
 from sordino.adapt.contraction import Contraction, best_theta, noise_left
 from sordino.events import CorrelatedGaussian, GaussianDpEvent, PoissonSampledDpEvent
 from sordino.types import Trust, Unit
 
+MANY_ROUNDS = 10**7
+"""Rounds beyond this are a slip of the pen."""
 _WORTHWHILE = 0.95
 """A schedule is chosen where it leaves less than this share of the noise of a constant one."""
 _PLAIN: Mapping[tuple[Unit, Trust], tuple[str, Mapping[str, str]]] = {
@@ -51,6 +55,19 @@ class Known:
     separation: int = 1
     """A client can take part once in so many rounds at most."""
     contraction: Contraction = field(default_factory=Contraction)
+
+    def __post_init__(self) -> None:
+        require_delta(self.delta)
+        for name in ("population", "rounds", "parameters", "epsilon", "separation"):
+            require(name, getattr(self, name), getattr(self, name) > 0, "above 0")
+        require("rounds", self.rounds, self.rounds <= MANY_ROUNDS, f"at most {MANY_ROUNDS}")
+        shares = {
+            "dropout": self.dropout,
+            "weight_decay": self.contraction.decay,
+            "momentum": self.contraction.momentum,
+        }
+        for name, share in shares.items():
+            require(name, share, 0 <= share < 1, "at least 0 and below 1")
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,8 @@ def lora(
         raise ModelError(f"rank is {rank!r}: give a whole number of at least 1.")
     if not isinstance(scale, int | float) or not math.isfinite(scale) or not scale:
         raise ModelError(f"scale is {scale!r}: give a number other than 0.")
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"model is a {type(model).__name__}: give the torch.nn.Module to adapt.")
     adapted = copy.deepcopy(model).requires_grad_(False)
     found = {name: layer for name, layer in adapted.named_modules() if name and type(layer) is nn.Linear}
     _require(set(trained) <= {name for name, _ in adapted.named_modules()}, "trained", trained, found)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
+from sordino.data.finite import require_finite
 from sordino.data.records import inputs
 from sordino.errors import DataError
 from sordino.models.checks import suited
@@ -35,9 +36,9 @@ class Outcome:
     accuracy: float | None
     loss: float | None
     seconds: float
-    certificate: Certificate
+    certificate: Certificate = field(repr=False)
     """What the ledger proves, and who paid most for it: for whoever ran it."""
-    document: CertificateDocument
+    document: CertificateDocument = field(repr=False)
     """The certificate for everybody: signed, and without anything private. `print` it."""
     simulation: bool
     weights: Tensor = field(repr=False)
@@ -68,7 +69,7 @@ class Outcome:
         (`sordino.data.ranges.scaled`).
 
         Raises:
-            DataError: records are no numbers, or have another shape than those that it was trained on.
+            DataError: records are no numbers (NaN is none), or have another shape than those that it was trained on.
         """
         records, shape = inputs(x), self.context.federation.input_shape
         if tuple(records.shape[1:]) != shape:
@@ -76,6 +77,7 @@ class Outcome:
                 f"records have the shape {tuple(records.shape[1:])}, and the model was trained on {shape}: give one "
                 "row a record, with the same features in the same order."
             )
+        require_finite("predict", records)
         with torch.no_grad():
             out = scores(self.model(suited(self.model, records)))
         return out.argmax(1) if self.context.federation.classes else out

@@ -28,7 +28,7 @@ class Bar:
 
     def __init__(self, quiet: bool, words: str = "rounds", bar: Progress | None = None) -> None:
         columns = (TextColumn("{task.description}"), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn())
-        self._bar = bar or Progress(*columns, console=Console(stderr=True))
+        self._bar = bar or Progress(*columns, console=Console(stderr=True, emoji=False))
         self._bar.disable = quiet or not sys.stderr.isatty()
         self._task = self._bar.add_task(words, total=None)
         self._quiet, self._words, self._told = quiet or not self._bar.disable, words, time.monotonic()
@@ -65,7 +65,7 @@ class RoundProgress(Bar):
             TextColumn("{task.fields[score]}"),
             TextColumn("ε {task.fields[epsilon]}"),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=Console(stderr=True, emoji=False),
         )
         super().__init__(quiet, bar=bar)
         self._bar.update(self._task, total=recipe.run.rounds, score="…", epsilon="…")

@@ -79,6 +79,8 @@ def run(
             raise RecipeError(f"{field} is a {type(given).__name__}: give a sordino {kind.__name__}, or leave it out")
     if mechanism is not None and not isinstance(mechanism, Mechanism):
         raise RecipeError(f'mechanism is {mechanism!r}: give settings, such as {{"name": "dp_sgd"}}, or a Mechanism')
+    if resume and not out:
+        raise RecipeError("resume needs out: name the folder of the run to go on with")
     begun = RunFolder(Path(out)) if resume and out else None
     if recipe is None and begun is not None and begun.begun:
         recipe = begun.recipe()

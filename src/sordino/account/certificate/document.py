@@ -104,6 +104,8 @@ class CertificateDocument:
         """
         try:
             fields = strict_json.loads(text)
+            if not isinstance(fields, dict):
+                raise ValueError("no JSON object")
             found = fields.pop("format")
             if found != FORMAT:
                 raise LedgerError(

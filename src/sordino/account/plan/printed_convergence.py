@@ -50,6 +50,8 @@ class PrintedConvergence:
         require_delta(self.delta)
         for name in ("epsilon", "sensitivity"):
             require(name, getattr(self, name), getattr(self, name) > 0, "above 0")
+        require("iterations", self.iterations, self.iterations <= 10**6, "at most 1000000: each is tried")
+        require("theta", self.theta, 0.01 <= self.theta <= 100, "0.01 … 100")
         _ = self._bound
 
     @cached_property
@@ -99,7 +101,8 @@ class PrintedConvergence:
         Outside the conditions of Corollary 2 the bound need not be convex in M, so the whole number is the best of all.
         """
         every = np.arange(1.0, self.iterations + 1)
-        best = int(every[int(np.argmin(self.bound(every)))])
+        with np.errstate(over="ignore"):  # noise that grows beyond all bounds is not the least
+            best = int(every[int(np.argmin(self.bound(every)))])
         low, high = max(1.0, best - 1.0), min(float(self.iterations), best + 1.0)
         if low == high or self.slope(low) * self.slope(high) > 0:
             return best, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,7 +96,8 @@ def _read(path: Path) -> tuple[float, ...]:
         told = "write constant, geometric:FACTOR or the name of a file"
         raise AccountingError(f"schedule {path} cannot be read ({error.strerror}): {told}") from None
     except ValueError as error:
-        raise AccountingError(f"schedule {path} holds something that is not a number ({error}): one a line") from None
+        told = textwrap.shorten(str(error), 120, placeholder=" …")
+        raise AccountingError(f"schedule {path} holds something that is not a number ({told}): one a line") from None
     if not listed:
         raise AccountingError(f"schedule {path} is empty: write one noise multiplier a line")
     return listed
