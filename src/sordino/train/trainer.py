@@ -98,14 +98,31 @@ class Trainer:
     ) -> tuple[Tensor, Tensor]:
         """Returns Σ_k clip(u_k) `[d]` in double precision, and the norms ‖u_k‖ before clipping `[n]`.
 
-        Where every client takes a single step of plain SGD, no update is ever in memory; else it trains and sums.
+        Of clients that take a single step of plain SGD no update is ever in memory; the others train and are summed.
+
+        **Formal guarantees**: a client moves the sum, as it was computed, by at most clip_norm. Which of the two ways
+        it goes follows from its own records: their norms are rounded up by different amounts, so that a client which
+        sent all the others the other way would change what each of them adds.
         """
         counts = self._counts(data)
-        if self._step is None or (counts > 1).any():
-            return summed_clients(self.train(w0, data, randomness, round_).rows, clip_norm)
-        shards = self._shards(w0, data, counts, rows=0)
+        single = np.full(len(counts), self._step is not None) & (counts == 1)
+        total, norms = torch.zeros_like(w0, dtype=torch.float64), w0.new_empty(len(counts))
+        if not single.all():
+            updates = self.train(w0, data.some(~single), randomness, round_).rows
+            part, norms[torch.from_numpy(~single)] = summed_clients(updates, clip_norm)
+            total += part
+        if single.any():
+            part, norms[torch.from_numpy(single)] = self._stepped(w0, data.some(single), clip_norm, randomness, round_)
+            total += part
+        return total, norms
+
+    def _stepped(
+        self, w0: Tensor, data: ClientData, clip_norm: float, randomness: Randomness, round_: int
+    ) -> tuple[Tensor, Tensor]:
+        """Returns what `clipped_sum` does, for clients that take a single step."""
+        shards = self._shards(w0, data, np.ones(len(data.clients), np.int64), rows=0)
         found = self._pool.each(self._step, [(shard, w0, clip_norm, randomness, round_) for shard in shards])
-        total = torch.stack([torch.zeros_like(w0, dtype=torch.float64), *(part for part, _ in found)]).sum(0)
+        total = torch.stack([part for part, _ in found]).sum(0)
         return total, _scattered(shards, [norms for _, norms in found], w0[:0])
 
     def example_sum(
