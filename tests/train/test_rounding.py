@@ -341,3 +341,19 @@ def test_gradients_near_the_largest_numbers_keep_the_bound(bound):
             assert float(sums.norm()) <= bound
         rows, _ = clip_rows(one[0], bound)
         assert float(torch.linalg.vector_norm(rows.double())) <= bound
+
+
+@pytest.mark.parametrize("bound", [1e-16, 1e-18, 1e-20, 1e-24, 1e-26])
+def test_small_bounds_beside_large_inputs_are_kept(bound):
+    """Scaled errors fell below the normal numbers, and long inputs made much of their rounding: 1.5 bounds."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+    with torch.no_grad():
+        model[0].weight.mul_(1e-18)
+        model[1].weight.mul_(1e-10)
+    gradients, rows = engines.gradients(model, cross_entropy, "layers"), weights(model)[None]
+    for seed in range(50):
+        draws = torch.Generator().manual_seed(seed)
+        x = torch.randn(1, 4, 4, generator=draws) * 1e18 * 10 ** torch.rand(1, generator=draws)
+        y, mask = torch.zeros(1, 4, dtype=torch.int64), torch.tensor([[1.0, 0, 0, 0]])
+        assert float(gradients.clipped_examples(rows, x, y, mask, bound)[0].double().norm()) <= bound
