@@ -105,25 +105,18 @@ class Trainer:
         sent all the others the other way would change what each of them adds.
         """
         counts = self._counts(data)
-        single = np.full(len(counts), self._step is not None) & (counts == 1)
+        single = (counts == 1) & (self._step is not None)
         total, norms = torch.zeros_like(w0, dtype=torch.float64), w0.new_empty(len(counts))
         if not single.all():
             updates = self.train(w0, data.some(~single), randomness, round_).rows
             part, norms[torch.from_numpy(~single)] = summed_clients(updates, clip_norm)
             total += part
-        if single.any():
-            part, norms[torch.from_numpy(single)] = self._stepped(w0, data.some(single), clip_norm, randomness, round_)
-            total += part
+        if self._step is not None and single.any():
+            shards = self._shards(w0, data.some(single), counts[single], rows=0)
+            found = self._pool.each(self._step, [(shard, w0, clip_norm, randomness, round_) for shard in shards])
+            total += torch.stack([part for part, _ in found]).sum(0)
+            norms[torch.from_numpy(single)] = _scattered(shards, [lengths for _, lengths in found], w0[:0])
         return total, norms
-
-    def _stepped(
-        self, w0: Tensor, data: ClientData, clip_norm: float, randomness: Randomness, round_: int
-    ) -> tuple[Tensor, Tensor]:
-        """Returns what `clipped_sum` does, for clients that take a single step."""
-        shards = self._shards(w0, data, np.ones(len(data.clients), np.int64), rows=0)
-        found = self._pool.each(self._step, [(shard, w0, clip_norm, randomness, round_) for shard in shards])
-        total = torch.stack([part for part, _ in found]).sum(0)
-        return total, _scattered(shards, [norms for _, norms in found], w0[:0])
 
     def example_sum(
         self,
