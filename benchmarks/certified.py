@@ -19,8 +19,9 @@ import torch
 from mechanisms import ROWS, Row
 from sordino.errors import BudgetExceeded, SordinoError
 from sordino.random.streams import Streams
-from sordino.runs.books import charging_for, stream_name
+from sordino.runs.books import charging_for
 from sordino.runs.setup import assemble
+from sordino.runs.stream import stream_name
 from sordino.terms import Terms, Turn
 
 
@@ -31,7 +32,8 @@ def certified(row: Row, seed: int) -> list[tuple[str, str, str, float | None]]:
     mechanism, everybody = context.mechanism, np.ones(context.federation.population, bool)
     stopped = "rounds"
     with tempfile.TemporaryDirectory() as aside, charging_for(context, Path(aside) / "ledger.db", "run") as charging:
-        randomness = Streams(stream_name(context, charging.ledger))  # what a run on a fresh ledger draws from
+        # what a run on a fresh ledger draws from
+        randomness = Streams(stream_name(context, charging.ledger, (False, False, False)))
         for number in range(1, recipe.run.rounds + 1):
             knobs = mechanism.adapter.planned(number)
             if mechanism.opening is not None:  # whatever it showed: scores decide who pays, and nobody over budget does

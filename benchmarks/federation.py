@@ -39,12 +39,12 @@ from sordino.aggregate.secure.keeper import FileKeeper
 from sordino.aggregate.secure.server import SumServer
 from sordino.client.side import ClientSide
 from sordino.federation.client_app import client_app
+from sordino.federation.deadlines import Deadlines
 from sordino.federation.deployment import Deployment
 from sordino.federation.folder import FederationFolder
 from sordino.federation.grid import InProcessGrid
 from sordino.federation.memory import NodeMemory
 from sordino.federation.messages import Parcel
-from sordino.federation.network import Deadlines
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.policy import BudgetPolicy, MechanismPolicy, Policy, WhoPolicy
 from sordino.recipe import Recipe

@@ -41,18 +41,23 @@ class Step:
     steps: int = 1
     """Steps of a turn: enough that a tick of the processor's clock (10 ms) hardly matters."""
 
+    @property
+    def text(self) -> bool:
+        """Whether records are text, and the network a GRU."""
+        return self.name in ("W6", "W7")
+
     def model(self, cells=nn.GRU) -> nn.Module:
         torch.manual_seed(0)
-        return NextCharacter(cells) if self.name == "W6" else WORKLOADS["W2" if self.name == "W4" else "W1"].model()
+        return NextCharacter(cells) if self.text else WORKLOADS["W2" if self.name == "W4" else "W1"].model()
 
     def batch(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the records of the step."""
-        x, y = text() if self.name == "W6" else data()[:2]
+        x, y = text() if self.text else data()[:2]
         return x[: self.records], y[: self.records]
 
     def source(self) -> str:
         """Returns where the records come from."""
-        if self.name == "W6":
+        if self.text:
             return "Shakespeare by role" if _plays() is not None else "made-up text (the data was not found)"
         return "Fashion-MNIST" if data_folder() is not None else "made-up images (the data was not found)"
 
@@ -61,6 +66,7 @@ STEPS = {
     "W4": Step("W4", "CNN of 26,010 weights, 6,000 records a step", 6000, 10, 3.0),
     "W5": Step("W5", "MLP 784-32-10, 6,000 records a step", 6000, 10, 3.0, 5),
     "W6": Step("W6", "embedding, GRU of 128, 62,856 weights, context 80, 200 records a step", 200, 10, 1.0),
+    "W7": Step("W7", "the network of W6, 2,000 records a step, ours alone", 2000, 10, 0.0),
 }
 
 

@@ -1,6 +1,7 @@
 """Measures rounds of local training: ours beside the plain PyTorch loop and other frameworks, interleaved.
 
     python benchmarks/train.py [--turns 9] [--only W1 W3] [--frameworks PYTHON] [--write]
+    python benchmarks/train.py --before CHECKOUT   (our rounds alone, beside those of an older commit's checkout)
     python benchmarks/train.py --profile W1        (which operations our own rounds spend their time in)
 
 Every contender is a process of its own that plays when it is told to; the driver goes round them, so that whatever else
@@ -10,6 +11,7 @@ by `--frameworks` (pfl 0.6 cannot be installed beside dp-accounting 0.6); who ca
 
 import argparse
 import json
+import os
 import platform
 import re
 import statistics
@@ -59,12 +61,15 @@ class Player:
     memory: float = 0.0
 
     @classmethod
-    def start(cls, label: str, words: list[str], python: str) -> "Player | None":
-        """Starts a contender, or returns None where it cannot run."""
-        command = [python, str(HERE / "contenders" / "serve.py"), *words]
+    def start(cls, label: str, words: list[str], python: str, checkout: Path = HERE.parent) -> "Player | None":
+        """Starts a contender of a checkout, or returns None where it cannot run."""
+        command = [python, str(checkout / "benchmarks" / "contenders" / "serve.py"), *words]
         # no pipe: one that nobody reads fills up, and stops whoever writes to it
         said = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the player)
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True)
+        source = os.environ | {"PYTHONPATH": str(checkout / "src")}
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True, env=source
+        )
         player = cls(label, process, said, 0.0)
         try:
             player.start_up = sum(player.answer().values())
@@ -134,6 +139,30 @@ def measure(workload: Workload, turns: int, frameworks: str, flower: bool) -> li
     players += flowers(workload, frameworks) if flower else []
     print("\n".join([workload.name, *table(players), ""]), file=sys.stderr)
     return players
+
+
+def beside(workload: Workload, turns: int, before: Path) -> str:
+    """Measures our rounds beside those of an older checkout, in turns, and returns both with their ratio."""
+    wanted = [("now", HERE.parent), ("before", before.resolve())]
+    started = [Player.start(label, ["ours", workload.name], sys.executable, where) for label, where in wanted]
+    players = [player for player in started if player is not None]
+    for player in players:
+        player.warm_up(8.0)
+    for turn in range(turns):
+        for player in players if turn % 2 else reversed(players):
+            player.turn(ROUNDS[workload.name])
+    for player in players:
+        player.finish(0)
+    if len(players) < 2:
+        return f"{workload.name}: one of the two cannot run"
+    now, old = players
+    ratios = [
+        ("median", statistics.median(now.seconds) / statistics.median(old.seconds)),
+        ("least", min(now.seconds) / min(old.seconds)),
+        ("processor time", statistics.median(now.processor) / statistics.median(old.processor)),
+    ]
+    told = ", ".join(f"{name} {ratio:.3f}" for name, ratio in ratios)
+    return f"{workload.name}: seconds a round, now over before: {told} ({statistics.median(old.seconds):.4f} s before)"
 
 
 def flowers(workload: Workload, frameworks: str) -> list[Player]:
@@ -238,10 +267,15 @@ def main() -> None:
     parser.add_argument("--no-flower", action="store_true", help="leave Flower out, which takes minutes")
     parser.add_argument("--learn", type=int, help="rounds without noise before accuracies are compared (default: 30)")
     parser.add_argument("--write", action="store_true", help="write RESULTS.md beside this file")
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="our rounds beside those of an older commit")
     parser.add_argument("--profile", choices=WORKLOADS, help="only show what our rounds of a workload consist of")
     chosen = parser.parse_args()
     if chosen.profile:
         profile(chosen.profile)
+        return
+    if chosen.before:
+        for name in chosen.only:
+            print(beside(WORKLOADS[name], chosen.turns, chosen.before), flush=True)
         return
     LEARN.update(dict.fromkeys(LEARN, chosen.learn) if chosen.learn else {})
     measured = {

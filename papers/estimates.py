@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from papers.noise import rounds_until_overflow
 from sordino.recipe import Recipe
-from sordino.sections import SelectSection
+from sordino.sections.rounds import SelectSection
 
 SECONDS = {
     "cnn_tfp": 3.9 / 60_000,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-
-from torch import nn
+from functools import lru_cache
 
 from sordino.account.accountants.published import fed_cad_schedule
 from sordino.models.zoo import build
@@ -16,11 +15,13 @@ _SHAPES = {"mnist": (1, 28, 28), "fashion-mnist": (1, 28, 28), "cifar10": (3, 32
 
 def width(recipe: Recipe) -> int:
     """Returns how many weights the network has, for ten classes of images."""
-    return sum(weights.numel() for weights in _network(recipe).parameters())
+    return sum(map(math.prod, _weights(recipe.model.name, recipe.data.name)))
 
 
-def _network(recipe: Recipe) -> nn.Module:
-    return build(recipe.model.name, _SHAPES[recipe.data.name], 10)
+@lru_cache(maxsize=64)
+def _weights(model: str, data: str) -> list[tuple[int, ...]]:
+    """Returns the shapes of a network's weights."""
+    return [tuple(weights.shape) for weights in build(model, _SHAPES[data], 10).parameters()]
 
 
 def cohort(recipe: Recipe) -> int:
@@ -67,7 +68,7 @@ def rounds_until_overflow(recipe: Recipe) -> int:
     growth = times(recipe) / cohort(recipe) ** 0.5
     if growth <= 1:
         return recipe.run.rounds
-    layers = sum(weights.dim() > 1 for weights in _network(recipe).parameters())
+    layers = sum(len(shape) > 1 for shape in _weights(recipe.model.name, recipe.data.name))
     return min(recipe.run.rounds, 1 + math.ceil(_LARGEST / (layers * math.log(growth))))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import importlib.util
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -64,8 +66,47 @@ def test_no_module_is_named_for_nothing() -> None:
     assert {path.stem for path in MODULES} & empty == set()
 
 
+def test_benchmarks_and_examples_import_what_is_there() -> None:
+    """Nothing runs or types them in this suite: a name that moved would be missed when somebody measures."""
+    asked = [
+        (path.name, node.module or "", alias.name)
+        for room in ("benchmarks", "examples")
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "sordino"
+        for alias in node.names
+    ]
+    assert len(asked) > 100
+    for path, module, name in asked:
+        home = importlib.import_module(module)
+        inside = hasattr(home, "__path__") and importlib.util.find_spec(f"{module}.{name}")
+        assert hasattr(home, name) or inside, f"{path}: {module} has no {name}"
+
+
+def test_habits_are_those_that_contributors_are_told_of() -> None:
+    """One command for everybody: the workflow runs `.ci/run`, that runs `make test`, and hooks are `make lint`'s."""
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    ci, make, hooks, told = (
+        (ROOT / name).read_text() for name in (".ci/run", "Makefile", ".pre-commit-config.yaml", "CONTRIBUTING.md")
+    )
+    assert "bash .ci/run" in workflow and "\nmake test\n" in ci and "\ntest: setup lint\n" in make
+    for tool in ("ruff format", "ruff check", "mypy", "lint-imports"):
+        assert f"$(BIN)/{tool}" in make and f"entry: .venv/bin/{tool}" in hooks
+    for link in re.findall(r"\]\(([^)#]+)\)", told):
+        assert (ROOT / link).exists(), link
+    for path in re.findall(r"`((?:tests|docs)/[\w./]+)`", told):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_changelog_tells_of_this_version_first() -> None:
+    heads = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    versions = [head for head in heads if head != "Unreleased"]
+    assert versions[0] == sordino.__version__ and versions[-1] <= "0.2.0"
+    assert versions == sorted(versions, key=lambda one: [int(part) for part in one.split(".")], reverse=True)
+
+
 def test_tests_mirror_the_tree() -> None:
     rooms = {path.name for path in SOURCE.iterdir() if path.is_dir() and (path / "__init__.py").exists()}
     tested = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
-    elsewhere = {"client", "server"}  # tests/contracts plays both sides
+    elsewhere = {"client"}  # tests/contracts plays both sides
     assert rooms - elsewhere <= tested

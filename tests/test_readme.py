@@ -18,11 +18,6 @@ def test_the_readmes_code_runs(tmp_path, monkeypatch):
     assert names["outcome"].certificate.entry("client", "outsider").epsilon <= 2.0
 
 
-def test_every_public_name_is_there():
-    for name in sordino.__all__:
-        assert getattr(sordino, name) is not None
-
-
 def test_no_module_takes_the_place_of_a_public_name():
     for module in sorted((Path(sordino.__file__).parent).glob("*.py")):
         assert module.stem not in sordino.__all__

@@ -35,7 +35,7 @@ def sordino(step: Step, option: str):
 
     def take(noise: float) -> None:
         state["round"] += 1
-        total, _ = trainer.example_sum(state["w"], lent, CLIP_NORM, None, streams, state["round"])
+        total, *_ = trainer.example_sum(state["w"], lent, CLIP_NORM, None, streams, state["round"])
         drawn = streams.normals("noise", state["round"], np.array([SERVER]), len(state["w"]))[0]
         mean = (total + drawn * (noise * CLIP_NORM)) / len(x)
         state["w"] = state["w"] - LEARNING_RATE * mean.to(state["w"].dtype)

@@ -20,25 +20,12 @@ from pydantic import (
 from sordino.errors import RecipeError
 from sordino.mechanisms import MECHANISMS
 from sordino.mechanisms.spec import Options
-from sordino.sections import (
-    DEFAULT_MECHANISM,
-    UNKNOWN_MECHANISM,
-    AggregateSection,
-    BudgetSection,
-    DataSection,
-    DropoutSection,
-    LedgerSection,
-    MechanismSection,
-    ModelSection,
-    OpeningSection,
-    PartitionSection,
-    PublicSection,
-    RunSection,
-    Section,
-    SelectSection,
-    ServerSection,
-    TrainSection,
-)
+from sordino.sections.budget import BudgetSection, LedgerSection
+from sordino.sections.data import DataSection, PartitionSection, PublicSection
+from sordino.sections.mechanism import DEFAULT_MECHANISM, UNKNOWN_MECHANISM, MechanismSection
+from sordino.sections.rounds import AggregateSection, DropoutSection, RunSection, SelectSection
+from sordino.sections.section import Section
+from sordino.sections.training import ModelSection, OpeningSection, ServerSection, TrainSection
 
 _DEFAULT = Path(__file__).with_name("default.toml")
 """The embedded default: what runs when no recipe is named."""

@@ -30,7 +30,7 @@ class Bug:
 
     def clean(self) -> Scene:
         """The stage before anything was planted."""
-        return _stage(self.mechanism, self.settings)
+        return clean_stage(self.mechanism, self.settings)
 
     def planted(self) -> Scene:
         """The same stage with the broken part in the place of the right one."""
@@ -44,7 +44,8 @@ class Bug:
 
 
 @cache
-def _stage(mechanism: str, settings: tuple[str, ...]) -> Scene:
+def clean_stage(mechanism: str, settings: tuple[str, ...]) -> Scene:
+    """Returns the stage on which bugs of a mechanism are planted."""
     return stage(mechanism, "certified", ("budget.epsilon=4", *settings))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 HOSTILE = "[red]x[link=http:e]<img src=q onerror=alert(1)>|\x1b[31m![t](http:e)"
-PLAIN = ("--no-rivals", "--no-tune", "--seeds=1", "--set=run.rounds=2")
+PLAIN = ("--no-rivals", "--no-tune", "--seeds=1", "--jobs=1", "--set=run.rounds=2")
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def test_a_comparison_that_is_stopped_ends_all_its_runs_and_says_how_to_go_on(tm
     assert len(list(tmp_path.glob("comparison/**/private/metrics.jsonl"))) == 2
 
 
-def test_a_full_disk_is_one_sentence_and_the_run_goes_on_later(tmp_path):
+def test_a_full_disk_is_one_sentence_and_the_run_goes_on_later(tmp_path, command):
     """The operating system refuses files above a megabyte, as a full disk would: clients' rows need more."""
 
     def full():
@@ -98,7 +98,7 @@ def test_a_full_disk_is_one_sentence_and_the_run_goes_on_later(tmp_path):
     assert len(complaint.strip().splitlines()) == 1
     outcomes = []
     for arguments in (("--out", "run", "--resume"), (*STATEFUL, "--out", "whole")):
-        told, _ = sordino(*arguments, "--json", cwd=tmp_path).communicate(timeout=600)
+        told = command("run", *arguments, "--json", cwd=tmp_path).stdout
         outcomes.append(json.loads(told)["test"])
     assert outcomes[0] == outcomes[1]
 

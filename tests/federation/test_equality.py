@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from federation.village import simulated, village
-from sordino.federation.network import Deadlines
-from sordino.random.streams import Streams
+from federation.village import played_and_made, simulated, village
+from sordino.federation.deadlines import Deadlines
 from sordino.runs.folder import RunFolder
-from sordino.runs.run import run
 
 SMALL = ("partition.clients=7", "run.rounds=3", "budget.epsilon=20", "aggregate.tolerance=0.3")
 
@@ -28,29 +26,20 @@ SMALL = ("partition.clients=7", "run.rounds=3", "budget.epsilon=20", "aggregate.
     ),
 )
 def test_seeded_nodes_over_flower_give_the_simulations_model_to_the_bit(mechanism: str, tmp_path: Path) -> None:
-    name, *settings = mechanism.split()
-    recipe, data = simulated(*SMALL, f"mechanism.name={name}", *settings)
-    outcome = run(recipe, federation=data, out=tmp_path / "simulation", idle_settings="warn")
-
-    made = village(tmp_path, recipe, data)
-    made.randomness = Streams(RunFolder(tmp_path / "simulation").facts()["stream"])
+    outcome, made = played_and_made(tmp_path, mechanism, *SMALL)
     last = made.deployment().play()
-    assert last.here.round_ == recipe.run.rounds
+    assert last.here.round_ == made.recipe.run.rounds
     assert torch.equal(last.here.weights, outcome.weights)
 
 
 def test_shards_over_flower_give_the_simulations_model_to_the_bit(tmp_path: Path) -> None:
     """Each shard is a secure sum of its own; a node that is lost is a dropout of its shard alone."""
     small = ("partition.clients=33", "run.rounds=1", "budget.epsilon=20", "aggregate.tolerance=0.2")
-    recipe, data = simulated(*small, "mechanism.name=dropout_robust", "aggregate.shards=3")
-    outcome = run(recipe, federation=data, out=tmp_path / "simulation", idle_settings="warn")
-
-    made = village(tmp_path, recipe, data)
-    made.randomness = Streams(RunFolder(tmp_path / "simulation").facts()["stream"])
+    outcome, made = played_and_made(tmp_path, "dropout_robust aggregate.shards=3", *small)
     last = made.deployment(deadlines=Deadlines(60.0, 60.0, 60.0)).play()
     assert torch.equal(last.here.weights, outcome.weights)
 
-    again = village(tmp_path / "again", recipe, data)
+    again = village(tmp_path / "again", *simulated(*small, "mechanism.name=dropout_robust", "aggregate.shards=3"))
     again.fates = lambda node, kind: "gone" if (node, kind) == (4, "query.mask") else "answer"
     again.deployment(deadlines=Deadlines(60.0, 60.0, 60.0)).play()
     (line,) = RunFolder(again.folder.run_dir).metrics()

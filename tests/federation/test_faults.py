@@ -16,9 +16,9 @@ from sordino.account.ledger.ledger import Ledger
 from sordino.aggregate.secure.state import SumState
 from sordino.errors import FederationError
 from sordino.federation import network
+from sordino.federation.deadlines import Deadlines
 from sordino.federation.grid import Fate, InProcessGrid
 from sordino.federation.memory import NodeMemory
-from sordino.federation.network import Deadlines
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.status import FederationStatus
 from sordino.runs.folder import RunFolder

@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from federation.village import simulated, village
+from federation.village import played_and_made
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
 from sordino.account.ledger.ledger import Ledger
-from sordino.random.streams import Streams
 from sordino.runs.folder import RunFolder
-from sordino.runs.run import run
 
 SMALL = (
     "partition.clients=6",
@@ -52,12 +50,8 @@ VARIANTS = (
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_mechanism_gives_over_flower_what_it_gives_in_a_simulation(variant: str, tmp_path: Path) -> None:
-    name, *settings = variant.split()
-    recipe, data = simulated(*SMALL, f"mechanism.name={name}", *settings)
-    outcome = run(recipe, federation=data, out=tmp_path / "simulation", idle_settings="warn")
-    made = village(tmp_path, recipe, data)
-    made.randomness = Streams(RunFolder(tmp_path / "simulation").facts()["stream"])
-    last = made.deployment().play()
+    outcome, made = played_and_made(tmp_path, variant, *SMALL)
+    name, last = made.recipe.mechanism.name, made.deployment().play()
 
     scale = max(1.0, float(outcome.weights.abs().max()))
     assert float((last.here.weights - outcome.weights).abs().max()) <= 1e-5 * scale

@@ -13,14 +13,12 @@ from safetensors.torch import load_file
 
 from federation.test_interruptions import failing
 from federation.test_refusals import ASKED, Operator, only, operator, spent
-from federation.village import Village, simulated, village
+from federation.village import Village, played_and_made, simulated, village
 from sordino.account.ledger.ledger import Ledger
 from sordino.federation.plan import PREPARATION, preparing
 from sordino.federation.status import FederationStatus
 from sordino.opening.feature_map import MEAN, TURN
-from sordino.random.streams import Streams
 from sordino.runs.folder import RunFolder
-from sordino.runs.run import run
 from sordino.terms import Knobs, Terms
 
 OPENING = ("opening.feature_mean=0.3", "opening.channel_moment=0.4")
@@ -48,11 +46,7 @@ def events(of: Village) -> str:
 
 @pytest.mark.parametrize("mechanism", ("dp_fedavg", "dp_sgd mechanism.trust=central", "fed_ldp"))
 def test_openings_give_over_flower_what_they_give_in_a_simulation(mechanism: str, tmp_path: Path) -> None:
-    name, *settings = mechanism.split()
-    recipe, data = simulated(*SMALL, f"mechanism.name={name}", *settings)
-    outcome = run(recipe, federation=data, out=tmp_path / "simulation", idle_settings="warn")
-    here = village(tmp_path, recipe, data)
-    here.randomness = Streams(RunFolder(tmp_path / "simulation").facts()["stream"])
+    outcome, here = played_and_made(tmp_path, mechanism, *SMALL)
     last = here.deployment().play()
     scale = max(1.0, float(outcome.weights.abs().max()))
     assert float((last.here.weights - outcome.weights).abs().max()) <= 1e-5 * scale

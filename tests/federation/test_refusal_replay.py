@@ -97,7 +97,7 @@ def test_the_server_does_not_take_a_refusal_of_another_request(tmp_path: Path) -
     grid = Replaying(plain.apps, plain.node_configs, plain.fates)
     telling = Telling(folder, folder.registry, asked.plan.run, 3, dict)
     network = NodeNetwork(grid, folder.registry, folder.operator, asked.plan, QUICK, telling, Journal(tmp_path))
-    assert network.gathered(6).all()
+    assert network.presence.gathered(6).all()
     grid.old = refusal
     told = {"terms": to_bytes(asked.terms)}
     answers = network.ask("contribute", 1, 0, dict.fromkeys(range(6), told))

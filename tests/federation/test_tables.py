@@ -15,6 +15,7 @@ from sordino import data
 from sordino.errors import DataError, FederationError
 from sordino.federation.folder import FederationFolder
 from sordino.federation.node_folder import NodeFolder
+from sordino.federation.operator_records import operator_records
 from sordino.federation.plan import plan_of
 from sordino.federation.policy import DataPolicy, Policy, WhoPolicy
 from sordino.recipe import Recipe
@@ -91,9 +92,9 @@ def test_a_run_over_tables_ends_with_a_model(tmp_path: Path) -> None:
     made = hospitals(tmp_path)
     table(made.folder.path / "test.csv", 7)
     with pytest.raises(DataError, match="gaps"):
-        made.folder.test_records()
+        operator_records(made.folder, "test")
     (made.folder.path / "test.csv").write_text("age,pressure,sex,pain,label\n50,110,f,none,ill\n")
-    test = made.folder.test_records()
+    test = operator_records(made.folder, "test")
     assert test is not None and test[0].shape == (1, SHAPE) and test[1].tolist() == [1]
     last = replace(made.deployment(), test=test).play()
     assert last.stopped and last.here.weights.isfinite().all() and last.here.weights.any()
@@ -105,7 +106,7 @@ def test_two_files_of_test_records_are_refused(tmp_path: Path) -> None:
     for name in ("test.csv", "test.npz"):
         (made.path / name).write_text("")
     with pytest.raises(FederationError, match=r"test\.npz and test\.csv"):
-        made.test_records()
+        operator_records(made, "test")
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,20 @@ from flwr.clientapp import ClientApp
 
 from sordino.data.federation import Federation
 from sordino.federation.client_app import client_app
+from sordino.federation.deadlines import Deadlines
 from sordino.federation.deployment import Deployment
 from sordino.federation.folder import FederationFolder
 from sordino.federation.grid import Fates, InProcessGrid
-from sordino.federation.network import Deadlines
 from sordino.federation.node_folder import NodeFolder
+from sordino.federation.operator_records import operator_records
 from sordino.federation.policy import BudgetPolicy, MechanismPolicy, Policy, SecurePolicy, WhoPolicy
 from sordino.files import PUBLIC, replace_file
 from sordino.mechanisms import MECHANISMS
-from sordino.random.streams import Entropy, Randomness
+from sordino.random.streams import Entropy, Randomness, Streams
 from sordino.recipe import Recipe
+from sordino.runs.folder import RunFolder
+from sordino.runs.outcome import Outcome
+from sordino.runs.run import run
 from sordino.runs.setup import declared, load
 
 SERVER = "fed.example.org:8000"
@@ -62,7 +66,7 @@ class Village:
         return InProcessGrid(dict.fromkeys(configs, app), configs, lambda node, kind: self.fates(node - 100, kind))
 
     def deployment(self, grid: InProcessGrid | None = None, **changes: object) -> Deployment:
-        public = self.folder.public_records()
+        public = operator_records(self.folder, "public")
         chosen = Deployment(self.folder, grid or self.grid(), self.randomness, QUICK, public=public)
         return replace(chosen, **changes)  # type: ignore[arg-type]
 
@@ -71,6 +75,16 @@ def simulated(*settings: str) -> tuple[Recipe, Federation]:
     """Returns a small recipe and the data that a simulation of it deals out."""
     recipe = Recipe.load(None, ["train.chunk=1", "train.steps=1", "run.evaluate_every=100", *settings])
     return recipe, declared(recipe, load(recipe))
+
+
+def played_and_made(path: Path, mechanism: str, *settings: str) -> tuple[Outcome, Village]:
+    """Plays a simulation, and makes a federation whose nodes draw as it did; `mechanism` may bring settings along."""
+    name, *own = mechanism.split()
+    recipe, data = simulated(*settings, f"mechanism.name={name}", *own)
+    outcome = run(recipe, federation=data, out=path / "simulation", idle_settings="warn")
+    made = village(path, recipe, data)
+    made.randomness = Streams(RunFolder(path / "simulation").facts()["stream"])
+    return outcome, made
 
 
 def village(path: Path, recipe: Recipe, data: Federation, policy: Callable[[WhoPolicy], Policy] = generous) -> Village:

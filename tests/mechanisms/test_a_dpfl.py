@@ -14,7 +14,7 @@ from sordino.events import ComposedDpEvent, GaussianDpEvent, Guarantee, SelfComp
 from sordino.recipe import Recipe
 from sordino.runs.run import run
 from sordino.runs.setup import assemble
-from sordino.server.holding import filters_for
+from sordino.server.filters import filters_for
 
 SERVER = Guarantee("record", "server", "add_remove")
 OUTSIDER = Guarantee("record", "outsider", "add_remove")

@@ -49,13 +49,13 @@ BASELINES = (
     *killed_by(
         "train/test_sums.py::test_clipped_sum_is_the_sum_of_clipped_updates",
         "train/gradients.py",
-        ("rows: skip the clip", "summed_clients", called("clip_factors", "torch.ones_like(norms)")),
+        ("rows: skip the clip", "_clipped_sum", called("clip_factors", "torch.ones_like(norms)")),
     ),
     *killed_by(_LEDGER, "mechanisms/dp_sgd.py", ("halve the noise", "compose", _HALVED)),
     *killed_by(
         _BOUNDED,
         "train/local.py",
-        ("examples: skip the clip", "ExampleGradients.train", argument("counted_sum", 2, "1e9")),
+        ("examples: skip the clip", "ExampleGradients.train", argument("example_sum", 2, "1e9")),
     ),
     *killed_by(
         _BATCH,

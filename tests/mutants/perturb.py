@@ -91,7 +91,7 @@ LOCAL = (
     ),
     *killed_by(
         _PRICES,
-        "perturb/silent.py",
+        "perturb/no_noise.py",
         ("drop the server's charge", "NoNoise.price", returned("_[1:]")),
     ),
     *killed_by(

@@ -10,19 +10,19 @@ _CHEATED = f"{_COMPOSED}test_a_release_with_less_noise_than_quoted_fails_at_sett
 
 MUTANTS: tuple[Mutant, ...] = (
     *killed_by(
-        "select/test_nearest.py::test_the_best_of_those_who_are_there",
-        "select/nearest.py",
-        ("ask who cannot pay", "Nearest.select", masked("_right", "eligible")),
+        "select/test_by_score.py::test_the_best_of_those_who_are_there",
+        "select/by_score.py",
+        ("ask who cannot pay", "ByScore.select", masked("_right", "eligible")),
     ),
     *killed_by(
-        "select/test_nearest.py::test_low_scores_are_refused_even_when_places_are_left",
-        "select/nearest.py",
-        ("refuse nobody", "Nearest.select", masked("_left", "eligible")),
+        "select/test_by_score.py::test_low_scores_are_refused_even_when_places_are_left",
+        "select/by_score.py",
+        ("refuse nobody", "ByScore.select", masked("_left", "eligible")),
     ),
     *killed_by(
-        "select/test_nearest.py::test_the_best_are_asked",
-        "select/nearest.py",
-        ("the worst first", "Nearest.select", argument("lexsort", 0, "(coins, merit[ids])")),
+        "select/test_by_score.py::test_the_best_are_asked",
+        "select/by_score.py",
+        ("the worst first", "ByScore.select", argument("lexsort", 0, "(coins, merit[ids])")),
     ),
     *killed_by(
         "select/test_select.py::test_only_eligible_clients_are_asked_and_draws_repeat_by_seed",
@@ -171,11 +171,11 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *killed_by(
         "review/test_runs_on_one_ledger.py::test_a_filter_adds_up_what_other_runs_released_by_other_noise",
-        "server/holding.py",
+        "server/filters.py",
         ("one filter for every noise", "held", condition("False", "GaussianFilter")),
     ),
     *killed_by(
-        "train/test_rounding.py::test_gradients_near_the_largest_numbers_keep_the_bound",
+        "train/test_rounding.py::test_factors_of_few_digits_add_nothing",
         "train/gradients.py",
         ("factors of few digits", "clip_factors", returned("factors.where(torch.isfinite(norms), 0.0)")),
     ),

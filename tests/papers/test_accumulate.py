@@ -34,7 +34,7 @@ def a_figure(id_: str, rounds: int, seeds: int = 3) -> Experiment:
 
 
 def a_runner(folder: Path) -> ExperimentRunner:
-    return ExperimentRunner(folder / "unfinished", False, 2, store=RunStore(folder / "runs"))
+    return ExperimentRunner(folder / "unfinished", False, 1, store=RunStore(folder / "runs"))
 
 
 def test_seeds_come_one_after_the_other_of_each_first_what_takes_least(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from played import bounded_of
 from sordino.events import GaussianDpEvent, Guarantee, LaplaceDpEvent, Unbounded
 from sordino.perturb.gaussian import CentralGaussian, LocalGaussian
 from sordino.perturb.laplace import LocalLaplace
+from sordino.perturb.no_noise import NoNoise
 from sordino.perturb.quantile import QuantileGaussian
-from sordino.perturb.silent import NoNoise
 from sordino.stages import Sensitivity, Summed
 from sordino.terms import Knobs
 

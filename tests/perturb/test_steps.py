@@ -14,7 +14,7 @@ from sordino.data.federation import Federation
 from sordino.errors import SordinoError
 from sordino.events import ComposedDpEvent, GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent, Unbounded
 from sordino.models.losses import cross_entropy
-from sordino.perturb.steps import Count, StepNoise
+from sordino.perturb.steps import AnswerCount, StepNoise
 from sordino.stages import Update
 from sordino.terms import Knobs
 from sordino.train.noisy import PrivateSteps, right_answers
@@ -121,7 +121,7 @@ def test_counts_are_of_the_clients_own_records_under_the_broadcast_model(trainer
 
 def test_counts_leave_with_the_noise_that_is_charged_and_only_when_due(make_turn, trainer):
     part = PrivateSteps(0.25, 1, 5.0, count_every=3)
-    noise = StepNoise(0.25, 1, 0.04, Count(7.0, 3, EACH))
+    noise = StepNoise(0.25, 1, 0.04, AnswerCount(7.0, 3, EACH))
     errors = []
     for seed in range(150):
         bounded, turn = sent(make_turn, trainer, part, 3, seed=seed)
@@ -135,7 +135,7 @@ def test_counts_leave_with_the_noise_that_is_charged_and_only_when_due(make_turn
 
 
 def test_the_released_share_is_the_noisy_count_over_the_survivors_records(make_turn, trainer):
-    part, noise = PrivateSteps(0.25, 1, 5.0, count_every=1), StepNoise(0.25, 1, 0.04, Count(1e-9, 1, EACH))
+    part, noise = PrivateSteps(0.25, 1, 5.0, count_every=1), StepNoise(0.25, 1, 0.04, AnswerCount(1e-9, 1, EACH))
     bounded, turn = sent(make_turn, trainer, part)
     total = summed_of(noise, PlainSum(None), turn, bounded)
     assert float(noise.release(total, turn).side["right"]) == pytest.approx(
@@ -145,7 +145,7 @@ def test_the_released_share_is_the_noisy_count_over_the_survivors_records(make_t
 
 def test_prices_compose_the_steps_and_the_count_when_it_is_due():
     steps = SelfComposedDpEvent(PoissonSampledDpEvent(0.25, GaussianDpEvent(3.0)), 4)
-    part = StepNoise(0.25, 4, 0.04, Count(7.0, 3, EACH))
+    part = StepNoise(0.25, 4, 0.04, AnswerCount(7.0, 3, EACH))
     kinds = {(g.unit, g.observer, g.adjacency) for g, _ in part.price(Knobs(**KNOBS))}
     assert kinds == {("record", "server", "add_remove"), ("record", "outsider", "add_remove")}
     assert {event for _, event in part.price(Knobs(**KNOBS))} == {steps}

@@ -75,7 +75,7 @@ def test_an_example_keeps_its_units_whoever_is_beside_it() -> None:
 
 
 def test_clipped_sums_hold_their_bound_with_dropout() -> None:
-    sums, taken = trainer().example_sum(start(), data(), 0.01, None, Streams(0), 1, per_client=True)
+    sums, taken, _ = trainer().example_sum(start(), data(), 0.01, None, Streams(0), 1, per_client=True)
     assert float(sums.norm(dim=1).max()) <= 0.01 * taken.max()
     without = trainer().example_sum(start(), data(), 0.01, None, Streams(5), 1, per_client=True)[0]
     assert not torch.allclose(sums, without)

@@ -357,3 +357,18 @@ def test_small_bounds_beside_large_inputs_are_kept(bound):
         x = torch.randn(1, 4, 4, generator=draws) * 1e18 * 10 ** torch.rand(1, generator=draws)
         y, mask = torch.zeros(1, 4, dtype=torch.int64), torch.tensor([[1.0, 0, 0, 0]])
         assert float(gradients.clipped_examples(rows, x, y, mask, bound)[0].double().norm()) <= bound
+
+
+@pytest.mark.parametrize("bound", [1.0, 1e-12, 1e-21, 1e-25, 1e-29])
+def test_factors_of_few_digits_add_nothing(bound):
+    """Engines of known layers scale errors in single precision, where a factor below 10⁻³⁷ has few digits."""
+    gradients = engines.choose(nn.Sequential(nn.Linear(20, 2, bias=False)), cross_entropy, "batched").gradients
+    generator, weights = torch.Generator().manual_seed(0), torch.zeros(1, 40)
+    for size in torch.linspace(0, 18.5, 60).tolist():
+        x = torch.randn(1, 4, 20, generator=generator) * 10.0**size
+        x[0, 1:] = 0.0
+        y = torch.zeros(1, 4, dtype=torch.int64)
+        sums, _ = gradients.clipped_examples(weights, x, y, torch.ones(1, 4), bound)
+        assert float(torch.linalg.vector_norm(sums.double())) <= bound
+        total, _ = gradients.clipped_clients(weights, x, y, torch.ones(1, 4), bound)
+        assert float(torch.linalg.vector_norm(total.double())) <= bound

@@ -48,17 +48,17 @@ def test_example_sums_against_micro_batches(name):
     bound = float(torch.cat(each).norm(dim=1).median())
     expected = torch.stack([clip(e, bound).sum(0) for e in each])
     trainer = Trainer(model, cross_entropy, LocalTraining())
-    rows, counts = trainer.example_sum(w, data, bound, None, Streams(0), 1, per_client=True)
+    rows, counts, _ = trainer.example_sum(w, data, bound, None, Streams(0), 1, per_client=True)
     torch.testing.assert_close(rows.double(), expected, rtol=1e-4, atol=1e-5)
     assert (counts == data.sizes).all()
-    total, _ = trainer.example_sum(w, data, bound, None, Streams(0), 1)
+    total, *_ = trainer.example_sum(w, data, bound, None, Streams(0), 1)
     torch.testing.assert_close(total, expected.sum(0), rtol=1e-4, atol=1e-5)
 
 
 def test_poisson_sums_hold_exactly_the_drawn_records():
     model, data = mlp(), cohort(SIZES)
     w, rate = weights(model), 0.4
-    rows, counts = Trainer(model, cross_entropy, LocalTraining()).example_sum(
+    rows, counts, _ = Trainer(model, cross_entropy, LocalTraining()).example_sum(
         w, data, 0.7, rate, Streams(3), 2, per_client=True
     )
     coins = Streams(3).uniforms("records", 2, data.clients, data.sizes)
@@ -95,5 +95,5 @@ def test_one_record_changes_the_sum_by_at_most_the_bound():
     )
     assert 0 < (first - second).norm() <= 2 * bound * (1 + 1e-4)
     fewer = ClientData(before.clients, np.array([0, 29]), before.x[:29], before.y[:29])
-    without, _ = trainer.example_sum(weights(model), fewer, bound, None, Streams(0), 1)
+    without, *_ = trainer.example_sum(weights(model), fewer, bound, None, Streams(0), 1)
     assert 0 < (first - without).norm() <= bound * (1 + 1e-4)

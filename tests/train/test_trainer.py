@@ -246,6 +246,6 @@ def test_an_empty_cohort_gives_nothing():
     total, norms = trainer.clipped_sum(w0, nobody, 1.0, Streams(0), 1)
     assert not total.any() and norms.shape == (0,)
     for per_client, shape in ((True, (0, len(w0))), (False, (len(w0),))):
-        sums, counts = trainer.example_sum(w0, nobody, 1.0, 0.5, Streams(0), 1, per_client)
+        sums, counts, _ = trainer.example_sum(w0, nobody, 1.0, 0.5, Streams(0), 1, per_client)
         assert sums.shape == shape and not sums.any() and len(counts) == 0
     assert trainer.private_steps(w0, nobody, 1.0, 1.0, 0.5, 2, Streams(0), 1).rows.shape == (0, len(w0))

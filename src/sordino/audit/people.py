@@ -12,7 +12,7 @@ from sordino.data.federation import Federation
 from sordino.data.partition import Partition, PartitionTable
 from sordino.data.public import PublicCounts
 from sordino.recipe import Recipe
-from sordino.sections import PublicSection
+from sordino.sections.data import PublicSection
 from sordino.types import BoolArray, IntArray
 
 

@@ -19,7 +19,7 @@ from sordino.errors import SordinoError
 from sordino.files import PUBLIC, replace_file
 from sordino.recipe import Recipe
 from sordino.runs.folder import RunFolder
-from sordino.sections import BudgetSection
+from sordino.sections.budget import BudgetSection
 
 _WORK = 8_000_000
 """Messages that are made at most: rounds × trials × clients."""

@@ -64,7 +64,7 @@ class ClientSide:
         """Returns the clients' view of a round whose terms they take part in.
 
         Raises:
-            ProtocolError: the model is not the one that is trained here, is not finite, or a client was not asked.
+            ProtocolError: the model is not the one that is trained here, or a client was not asked.
         """
         width = self.trainer.width if self.width is None else self.width
         if terms.weights.shape != (width,):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sordino.data.records import Records
 from sordino.errors import NodeRefused
 from sordino.federation.policy import DataPolicy
-from sordino.sections import DataSection
+from sordino.sections.data import DataSection
 
 
 def check_columns(own: DataPolicy, wanted: DataSection) -> None:

@@ -15,10 +15,11 @@ from flwr.serverapp import Grid
 
 from sordino.errors import BudgetExceeded, ProtocolError, RecipeError, SordinoError
 from sordino.federation.collect import NothingLeft, collect
+from sordino.federation.deadlines import Deadlines
 from sordino.federation.folder import FederationFolder
 from sordino.federation.identities import deployed
 from sordino.federation.journal import ROUND, Journal
-from sordino.federation.network import Deadlines, NodeNetwork
+from sordino.federation.network import NodeNetwork
 from sordino.federation.openings import Openings
 from sordino.federation.plan import plan_of, require_deployable
 from sordino.federation.registry import MemberRegistry
@@ -179,7 +180,7 @@ class Deployment:
     def _played(self, network: NodeNetwork, server: ServerSide, here: Position) -> tuple[Position, dict[str, Any]]:
         if self._journal.announced(ROUND) >= here.round_ + 1:
             raise ProtocolError("the server stopped in the middle of this round: what was reserved stays spent")
-        present = network.gathered(self._least)
+        present = network.presence.gathered(self._least)
         asked = server.ask(here, present)
         self._journal.announce(ROUND, here.round_ + 1)
         reservation = server.reserve(asked)

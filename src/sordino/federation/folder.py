@@ -30,15 +30,12 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
-from torch import Tensor
 
-from sordino import data
 from sordino.aggregate.secure.keys import Identity
 from sordino.errors import FederationError
 from sordino.federation import keys
 from sordino.federation.app_template import write_app
 from sordino.federation.policy import WhoPolicy
-from sordino.federation.preparation import prepared
 from sordino.federation.registry import Member, MemberRegistry
 from sordino.federation.templates import write_templates
 from sordino.files import PRIVATE, PUBLIC, make_folder, replace_file
@@ -48,8 +45,6 @@ VARIABLE = "SORDINO_FEDERATION"
 """Tells the ServerApp which folder is its own."""
 REGISTRY_DAYS = 90
 """How long a registry is good for, unless told otherwise."""
-_TABLE = ("label", "drop", "columns", "class_names", "categories", "missing", "decimal")
-"""Settings of a recipe's [data] that say how a table is read."""
 
 
 @dataclass(frozen=True)
@@ -159,33 +154,6 @@ class FederationFolder:
         """What is trained."""
         return Recipe.load(self.recipe_file)
 
-    def test_records(self) -> tuple[Tensor, Tensor] | None:
-        """Returns what the model is measured on: `test.npz` (arrays x and y) or `test.csv`, if there is one.
-
-        Whoever puts records there says that they may be published: what is measured on them is.
-        """
-        return self._records("test")
-
-    def public_records(self) -> tuple[Tensor, Tensor] | None:
-        """Returns what mechanisms look at that use public records: `public.npz` or `public.csv`, if there is one.
-
-        Whoever puts records there says that they are public: nothing hides what is computed from them.
-        """
-        return self._records("public")
-
-    def _records(self, name: str) -> tuple[Tensor, Tensor] | None:
-        """Returns the operator's own records; a table is read as the recipe's [data] says."""
-        found = [kind for kind in ("npz", "csv") if (self.path / f"{name}.{kind}").exists()]
-        if not found:
-            return None
-        if len(found) > 1:
-            raise FederationError(f"{self.path} has {name}.npz and {name}.csv: remove one of them")
-        recipe, kind = self.recipe, found[0]
-        told = recipe.data.model_dump(include=set(_TABLE), exclude_none=True) if kind == "csv" else {}
-        path, classes = self.path / f"{name}.{kind}", recipe.public.classes
-        records = data.load(kind, self.path, file=path, test=0.0, classes=classes, **told)
-        return prepared(recipe, self.name, records), records.train_y
-
     def make(self, name: str, hosts: tuple[str, ...], port: int, days: int = REGISTRY_DAYS) -> None:
         """Makes a new federation: authority, server certificate, operator's key, an empty registry.
 
@@ -206,7 +174,7 @@ class FederationFolder:
         empty = MemberRegistry(
             federation=name, version=1, issued=now, valid_until=now + timedelta(days=days), members=()
         )
-        replace_file(self.registry_file, empty.sign(operator).to_json().encode(), PUBLIC)
+        self._publish(empty.sign(operator))
         replace_file(self.path / "join.json", self._invitation(name, hosts[0], port, operator).encode(), PUBLIC)
         server = f"{hosts[0]}:{port}"
         who = WhoPolicy(federation=name, operator=operator.public.hex(), servers=(server,))
@@ -255,27 +223,26 @@ class FederationFolder:
         Raises:
             FederationError: a key or name is taken, or is not a key.
         """
-        old = MemberRegistry.load(self.registry_file, self.operator.public.hex())
+        old = self.registry
         new = [_member(told, old.population + place) for place, told in enumerate(applications)]
         registry = old.next((*old.members, *new), days, self.operator)
         for told in applications:
             replace_file(self.member_key(told["name"]), told["transport"].encode() + b"\n", PUBLIC)
-        replace_file(self.registry_file, registry.to_json().encode(), PUBLIC)
-        return registry
+        return self._publish(registry)
 
     def dismiss(self, name: str, days: int = REGISTRY_DAYS) -> MemberRegistry:
         """Lets a member leave: it is not asked again, and its number and keys stay taken."""
-        old = MemberRegistry.load(self.registry_file, self.operator.public.hex())
+        old = self.registry
         leaver = old.member(name)
         members = tuple(m.model_copy(update={"left": True}) if m == leaver else m for m in old.members)
-        registry = old.next(members, days, self.operator)
-        replace_file(self.registry_file, registry.to_json().encode(), PUBLIC)
-        return registry
+        return self._publish(old.next(members, days, self.operator))
 
     def renew(self, days: int = REGISTRY_DAYS) -> MemberRegistry:
         """Signs the same members anew, for so many days from now (also when the old registry has expired)."""
         old = MemberRegistry.read(self.registry_file)
-        registry = old.next(old.members, days, self.operator)
+        return self._publish(old.next(old.members, days, self.operator))
+
+    def _publish(self, registry: MemberRegistry) -> MemberRegistry:
         replace_file(self.registry_file, registry.to_json().encode(), PUBLIC)
         return registry
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sordino.errors import RecipeError
 from sordino.federation.folder import FederationFolder
+from sordino.federation.operator_records import operator_records
 from sordino.federation.plan import require_deployable
 from sordino.federation.remote import remote
 from sordino.recipe import Recipe
@@ -32,7 +33,8 @@ def refuse_idle(folder: FederationFolder) -> None:
     recipe = folder.recipe
     for sentence in _across_machines(recipe):
         raise RecipeError(sentence)
-    made = remote(recipe, folder.name, folder.registry.names, folder.test_records(), folder.public_records())
+    test, public = operator_records(folder, "test"), operator_records(folder, "public")
+    made = remote(recipe, folder.name, folder.registry.names, test, public)
     context = require_deployable(assemble(recipe.but(aggregate={"fidelity": "full"}), federation=made))
     for sentence in idle(replace(context, recipe=recipe), own_model=False, own_data=False):
         raise RecipeError(sentence)

@@ -200,11 +200,12 @@ class Node:
             answer = client.unmask(request.part("sum"))
         else:
             context, _ = self._planned(request)
-            terms, kept = self._memory.terms(request), self._memory.kept(request, self.folder.number)
+            turn = Turn(self._memory.terms(request), context.randomness)
+            kept = self._memory.kept(request, self.folder.number)
 
             def reveal(certain: int) -> IntArray:
                 survivors = np.array(client.terms.clients[:certain])  # who they are does not matter: how many does
-                row, removed[0] = _removable(self._side(context), terms, kept, survivors, context.randomness)
+                row, removed[0] = _removable(self._side(context), turn, kept, survivors)
                 return row
 
             answer = client.unmask(request.part("sum"), reveal)
@@ -285,12 +286,9 @@ class Node:
         return folder.identity, folder.registry.public_keys, policy, FileKeeper(folder.sums_dir)
 
 
-def _removable(
-    side: ClientSide, terms: Terms, kept: Kept, certain: IntArray, randomness: Randomness
-) -> tuple[IntArray, float]:
+def _removable(side: ClientSide, turn: Turn, kept: Kept, certain: IntArray) -> tuple[IntArray, float]:
     """Returns the part of the noise that is taken back when so many survivors are certain, and how much that is."""
-    turn = Turn(terms, randomness)
-    revealed = side.reveal(turn, kept, Survivors(terms.round_, certain))
+    revealed = side.reveal(turn, kept, Survivors(turn.round_, certain))
     if revealed is None:
         return np.zeros(kept.noise.shape[-1], np.int64), 0.0
     rows: IntArray = revealed.rows.numpy()[0]

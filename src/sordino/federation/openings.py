@@ -74,7 +74,7 @@ class Openings:
     def _told(self, opening: Opening, knobs: Knobs) -> Mapping[str, Tensor]:
         """Asks every member for a release of its own, and returns what follows from all of them."""
         network, charging = self.network, self.server.charging
-        present, attempt = network.gathered(self.least), self.journal.announced("opening")
+        present, attempt = network.presence.gathered(self.least), self.journal.announced("opening")
         self.journal.announce("opening", attempt + 1)
         charges = tuple(Charge(guarantee, event) for guarantee, event in opening.price())
         everyone = np.flatnonzero(present)
@@ -116,7 +116,7 @@ class Openings:
         server = ServerSide(mechanism, ServerStep(), books, context.randomness)
         shown = {name: knob for name, knob in knobs.more.items() if name in (MEAN, TURN)}
         here = Position(-1, context.weights, mechanism.adapter.start().plus(shown), {}, {})
-        asked = server.ask(here, self.network.gathered(self.least))
+        asked = server.ask(here, self.network.presence.gathered(self.least))
         self.journal.announce(mechanism.name, attempt + 1)
         reservation = server.reserve(asked)
         try:

@@ -10,9 +10,10 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from sordino.errors import FederationError
+from sordino.federation.deadlines import Deadlines
 from sordino.federation.deployment import Deployment
 from sordino.federation.folder import FederationFolder
-from sordino.federation.network import Deadlines
+from sordino.federation.operator_records import operator_records
 
 app = ServerApp()
 
@@ -20,8 +21,8 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Plays or resumes the federation's run."""
     folder = FederationFolder.here()
-    deadlines, test, public = deadlines_of(context), folder.test_records(), folder.public_records()
-    least, app_hash = least_of(context), _app_hash(grid)
+    deadlines, least, app_hash = deadlines_of(context), least_of(context), _app_hash(grid)
+    test, public = operator_records(folder, "test"), operator_records(folder, "public")
     Deployment(folder, grid, deadlines=deadlines, least=least, test=test, public=public, app_hash=app_hash).play()
 
 

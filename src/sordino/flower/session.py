@@ -29,7 +29,7 @@ from sordino.flower.statement import statement_for
 from sordino.flower.wire import FlowerTerms, PrivateReply
 from sordino.random.streams import Randomness, Streams
 from sordino.server.charging import Charging
-from sordino.server.holding import filters_for
+from sordino.server.filters import filters_for
 from sordino.server.side import Asked, Position, ServerSide
 from sordino.server.step import ServerStep
 from sordino.stages import Released, Shielded, Update

@@ -52,8 +52,8 @@ from sordino.mechanisms.local_dp_sgd import batches
 from sordino.mechanisms.spec import CERTIFIED, RAREST, AuditCase, MechanismSpec, Options, Variant
 from sordino.opening.histograms import LabelHistograms
 from sordino.opening.wasserstein import Metric
-from sordino.perturb.steps import RIGHT, Count, StepNoise
-from sordino.select.nearest import Nearest, SelectionRule
+from sordino.perturb.steps import RIGHT, AnswerCount, StepNoise
+from sordino.select.by_score import ByScore, SelectionRule
 from sordino.train.noisy import PrivateSteps
 
 SIDE_SHARE = 0.1
@@ -121,18 +121,14 @@ class ADpfl(Options):
 def compose(options: ADpfl, facts: PublicFacts) -> Mechanism:
     """Returns the composition."""
     _require(options, facts)
-    if options.mode == "certified" and options.schedule != "plateau":
-        return _scheduled(options, facts)
-    faithful, count = options.mode == "faithful", _count(options, facts)
-    records = facts.mean_records
+    faithful = options.mode == "faithful"
+    ranked, looks = faithful or _ranks(options), faithful or options.schedule == "plateau"
     rate, steps = batches(options.sampling_rate, facts)
-    ranked = faithful or _ranks(options)
-    histogram = None if faithful or not ranked else _histogram_noise(options, facts)
+    batch, count = rate * facts.mean_records, _count(options, facts) if looks else None
+    histogram = _histogram_noise(options, facts) if ranked and not faithful else None
     decay = Decay(facts.rounds, rate, steps, options.factor, options.expected_decays, histogram, count)
-    multiplier = options.noise_multiplier or (
-        _printed_scale(facts.target) if faithful else decay.least_noise(facts.target)
-    )
-    every, side = (None, None) if count is None else (count.every, RIGHT)
+    adapter = (_plateau if looks else _schedule)(options, facts, decay)
+    every, first = None if count is None else count.every, adapter.start().noise_multiplier
     return Mechanism(
         name=options.name,
         mode=options.mode,
@@ -141,43 +137,37 @@ def compose(options: ADpfl, facts: PublicFacts) -> Mechanism:
         selector=_selector(options, facts) if ranked else facts.selector,
         local=PrivateSteps(None, steps, None, "noise_then_clip", every)
         if faithful
-        else PrivateSteps(rate, steps, rate * records, "clip_then_noise", every),
+        else PrivateSteps(rate, steps, batch, "clip_then_noise", every),
         bounder=AsTrained() if faithful else NoisedSteps(),
         perturber=StepNoise(
-            rate, steps, facts.train.learning_rate / (rate * records), count, _unproved(count) if faithful else None
+            rate, steps, facts.train.learning_rate / batch, count, _unproved(count) if faithful else None
         ),
         aggregator=PlainSum(None),
-        adapter=Plateau(options.clip_norm, multiplier, options.factor, options.threshold, options.adjust_every, side),
+        adapter=adapter,
         opening=LabelHistograms(facts.classes, histogram, options.metric) if ranked else None,
-        claim=_claim(multiplier) if faithful else None,
-        adaptive=not faithful,
-        planned=decay.plan(multiplier),
+        claim=_claim(first) if faithful else None,
+        adaptive=looks and not faithful,
+        planned=decay.plan(first) if looks else None,
     )
 
 
-def _scheduled(options: ADpfl, facts: PublicFacts) -> Mechanism:
-    """Returns the composition whose noise is fixed beforehand, round by round."""
-    ranked, records = _ranks(options), facts.mean_records
-    rate, steps = batches(options.sampling_rate, facts)
-    histogram = _histogram_noise(options, facts) if ranked else None
+def _plateau(options: ADpfl, facts: PublicFacts, decay: Decay) -> Plateau:
+    """Returns noise that falls whenever accuracy stops rising."""
+    first = options.noise_multiplier or (
+        _printed_scale(facts.target) if options.mode == "faithful" else decay.least_noise(facts.target)
+    )
+    side = None if decay.count is None else RIGHT
+    return Plateau(options.clip_norm, first, options.factor, options.threshold, options.adjust_every, side)
+
+
+def _schedule(options: ADpfl, facts: PublicFacts, decay: Decay) -> Geometric:
+    """Returns noise that is fixed beforehand, round by round."""
     falls = options.expected_decays if options.schedule == "geometric" else 0
     theta = options.factor ** (2 * falls / max(1, facts.rounds - 1))
-    decay = Decay(facts.rounds, rate, steps, options.factor, 0, histogram, None)
-    most = facts.rounds if ranked else min(facts.participations, facts.rounds)  # who is typical is asked every time
+    # who is typical is asked every time
+    most = facts.rounds if _ranks(options) else min(facts.participations, facts.rounds)
     first = options.noise_multiplier or decay.least_scheduled(facts.target, theta, most)
-    return Mechanism(
-        name=options.name,
-        mode=options.mode,
-        unit="record",
-        trust="local",
-        selector=_selector(options, facts) if ranked else facts.selector,
-        local=PrivateSteps(rate, steps, rate * records),
-        bounder=NoisedSteps(),
-        perturber=StepNoise(rate, steps, facts.train.learning_rate / (rate * records)),
-        aggregator=PlainSum(None),
-        adapter=Geometric(options.clip_norm, first, theta, facts.rounds),
-        opening=LabelHistograms(facts.classes, histogram, options.metric) if ranked else None,
-    )
+    return Geometric(options.clip_norm, first, theta, facts.rounds)
 
 
 def _ranks(options: ADpfl) -> bool:
@@ -185,8 +175,8 @@ def _ranks(options: ADpfl) -> bool:
     return options.selection != "uniform" or options.refuse_below > 0
 
 
-def _selector(options: ADpfl, facts: PublicFacts) -> Nearest:
-    return Nearest(max(1, round(facts.expected)), options.refuse_below, options.selection)
+def _selector(options: ADpfl, facts: PublicFacts) -> ByScore:
+    return ByScore(max(1, round(facts.expected)), options.refuse_below, options.selection)
 
 
 def _histogram_noise(options: ADpfl, facts: PublicFacts) -> float:
@@ -224,18 +214,18 @@ def _require_same_for_all(options: ADpfl, facts: PublicFacts) -> None:
         )
 
 
-def _count(options: ADpfl, facts: PublicFacts) -> Count | None:
+def _count(options: ADpfl, facts: PublicFacts) -> AnswerCount | None:
     """Returns how clients count right answers, or None where accuracy is measured on public records."""
     if options.validation == "public" or (options.validation == "auto" and facts.public):
         return None
     records, every = facts.mean_records, options.adjust_every
     if options.mode == "faithful":
-        return Count(0.0, every, records)
+        return AnswerCount(0.0, every, records)
     looks = max(1, facts.rounds // every)
-    return Count(options.count_noise or side_noise(facts.target, SIDE_SHARE, looks), every, records)
+    return AnswerCount(options.count_noise or side_noise(facts.target, SIDE_SHARE, looks), every, records)
 
 
-def _unproved(count: Count | None) -> str:
+def _unproved(count: AnswerCount | None) -> str:
     return UNPROVED if count is None else f"{UNPROVED}; {PEEKED}"
 
 

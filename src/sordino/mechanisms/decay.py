@@ -16,7 +16,7 @@ from sordino.account.accountants.target import PrivacyTarget
 from sordino.adapt.geometric import relative
 from sordino.errors import RecipeError
 from sordino.events import ComposedDpEvent, DpEvent, GaussianDpEvent, SelfComposedDpEvent
-from sordino.perturb.steps import Count, step_event
+from sordino.perturb.steps import AnswerCount, step_event
 
 _LEAST, _MOST = math.log(1e-2), math.log(1e6)
 
@@ -31,7 +31,7 @@ class Decay:
     factor: float
     decays: int
     histogram: float | None
-    count: Count | None
+    count: AnswerCount | None
 
     def plan(self, noise_multiplier: float) -> DpEvent:
         """Returns all that is released of the client if noise begins at this multiplier."""

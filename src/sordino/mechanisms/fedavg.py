@@ -14,7 +14,7 @@ from sordino.bound.l2 import Unlimited
 from sordino.mechanism import Mechanism
 from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
-from sordino.perturb.silent import NoNoise
+from sordino.perturb.no_noise import NoNoise
 from sordino.train.local import LocalSteps
 
 

@@ -28,7 +28,7 @@ RIGHT = "right"
 
 
 @dataclass(frozen=True)
-class Count:
+class AnswerCount:
     """In every `every`-th round each client also sends its count of right answers plus N(0, noise_multiplier²)."""
 
     noise_multiplier: float
@@ -57,7 +57,7 @@ class StepNoise(Perturber):
     steps: int
     step_stddev: float
     """What one step adds to the weights per unit of noise_multiplier · clip_norm: learning rate over batch."""
-    count: Count | None = None
+    count: AnswerCount | None = None
     unproved: str | None = None
 
     @property

@@ -20,10 +20,10 @@ from sordino.errors import BudgetExceeded, RecipeError
 from sordino.events import Charge
 from sordino.mechanism import Mechanism
 from sordino.runs.context import RunContext
-from sordino.select.nearest import Nearest
+from sordino.select.by_score import ByScore
 from sordino.server.charging import Charging
 from sordino.server.early_end import all_can_pay
-from sordino.server.holding import filters_for
+from sordino.server.filters import filters_for
 
 
 @contextmanager
@@ -135,7 +135,7 @@ def _require_one_price(mechanism: Mechanism, charging: Charging) -> None:
         BudgetExceeded: a client may run out under way.
     """
     budget, opening = charging.budget, mechanism.opening
-    chosen = isinstance(mechanism.selector, Nearest) and not mechanism.adaptive and mechanism.claim is None
+    chosen = isinstance(mechanism.selector, ByScore) and not mechanism.adaptive and mechanism.claim is None
     if budget is None or opening is None or not chosen:
         return
     first = tuple(Charge(guarantee, event) for guarantee, event in opening.price())

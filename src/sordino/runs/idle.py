@@ -10,7 +10,7 @@ from sordino.mechanisms import MECHANISMS
 from sordino.mechanisms.spec import Options
 from sordino.recipe import Recipe
 from sordino.runs.context import RunContext
-from sordino.sections import Section
+from sordino.sections.section import Section
 from sordino.train.local import ExampleGradients
 from sordino.train.noisy import PrivateSteps
 

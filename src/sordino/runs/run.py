@@ -27,11 +27,11 @@ from sordino.runs.loop import RoundWatcher, play_rounds
 from sordino.runs.outcome import Outcome
 from sordino.runs.progress import RoundProgress
 from sordino.runs.public import test_is_public
+from sordino.runs.remaining_budget import planned_with_left
 from sordino.runs.scores import score
 from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
 from sordino.runs.subject import named_in
-from sordino.runs.what_is_left import planned_with_left
 from sordino.server.charging import Charging
 
 

@@ -29,7 +29,8 @@ from sordino.runs.context import RunContext
 from sordino.runs.folder import RunFolder
 from sordino.runs.setup import built, declared
 from sordino.runs.setup import load as load_data
-from sordino.sections import DataSection, ModelSection, PartitionSection
+from sordino.sections.data import DataSection, PartitionSection
+from sordino.sections.training import ModelSection
 
 _START = "start.safetensors"
 """What a model of the user's own began with, in the private folder."""

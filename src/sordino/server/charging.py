@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -13,7 +12,6 @@ from operator import is_
 import numpy as np
 
 from sordino.account.accountants.filter import Filter
-from sordino.account.accountants.running import RunningCost
 from sordino.account.certificate.certificate import Certificate, certify
 from sordino.account.certificate.document import CertificateDocument, Statement
 from sordino.account.certificate.publish import publish
@@ -21,11 +19,12 @@ from sordino.account.ledger.budget import Budget
 from sordino.account.ledger.entry import LedgerEntry
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import BudgetExceeded
-from sordino.events import Charge, Guarantee, Unbounded, named
+from sordino.events import Charge, Guarantee, Unbounded
 from sordino.mechanism import Mechanism
 from sordino.server.claims import claim_allows, claimed
 from sordino.server.early_end import chance_of_early_end, early_end_of_others
-from sordino.server.holding import held
+from sordino.server.epsilon_so_far import EpsilonSoFar
+from sordino.server.filters import held
 from sordino.stages import Released
 from sordino.types import BoolArray, IntArray
 
@@ -70,8 +69,6 @@ class Charging:
     """What each planned round costs."""
     limits: Mapping[int, float] = field(default_factory=dict)
     """Stricter ε of clients that ask for it, by id."""
-    _running: dict[Guarantee, tuple[int, RunningCost, bool]] = field(default_factory=dict, repr=False, compare=False)
-    """The composed loss so far: entries that are in it, and whether every client paid all of them."""
     _ends: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
     """The chance of an end by coins, by the number of other runs' releases on the ledger when it was computed."""
     _found: list[tuple[list[LedgerEntry], list[Guarantee], Mapping[Guarantee, Filter]]] = field(
@@ -213,31 +210,12 @@ class Charging:
         self.ledger.settle(reservation, charges, senders, digest.hexdigest(), durable)
 
     def spent(self) -> dict[str, float | None]:
-        """Returns the worst client's ε by guarantee (`events.named`); None where nothing bounds it.
+        """Returns the worst client's ε so far by guarantee (`events.named`); None where nothing bounds it."""
+        return self._so_far.told()
 
-        Scores are told with it, so that what was settled is written down first (`Ledger.write`).
-        """
-        self.ledger.write()
-        worst = {name: self._worst(guarantee) for name, guarantee in named(self.ledger.guarantees).items()}
-        return {name: epsilon if math.isfinite(epsilon) else None for name, epsilon in worst.items()}
-
-    def _worst(self, guarantee: Guarantee) -> float:
-        """Returns the worst client's ε so far.
-
-        Where all charges fell on everybody, all histories are one, and its composed loss is kept between rounds; the
-        certificate is computed from the books at the end.
-        """
-        done, cost, shared = self._running.get(guarantee, (0, RunningCost(guarantee.adjacency), True))
-        entries = self.ledger.entries
-        for entry in entries[done:] if self.accountant == "pld" and shared else []:
-            mine = [charge for charge in entry.charges if charge.guarantee == guarantee]
-            shared = shared and bool(mine) and all(charge.payers == "eligible" for charge in mine)
-            for charge in mine if shared else []:
-                cost = cost.add(charge.event)
-        self._running[guarantee] = len(entries), cost, shared
-        if shared and self.accountant == "pld":
-            return cost.epsilon(self.delta)
-        return float(self.ledger.book(guarantee).prices(self.delta, self.accountant).epsilon.max())
+    @cached_property
+    def _so_far(self) -> EpsilonSoFar:
+        return EpsilonSoFar(self.ledger, self.delta, self.accountant)
 
     def certificate(self, stopped: str | None = None) -> Certificate:
         """Returns everything that the run and its ledger can promise."""

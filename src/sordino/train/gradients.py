@@ -94,22 +94,29 @@ def held(terms: int, units: int, spread: float = 1.0) -> None:
 
 def summed_clients(gradients: Tensor, bound: float) -> tuple[Tensor, Tensor]:
     """Returns the sum of rows `[n, d] → [d]`, each clipped, and their norms."""
-    gradients = _where_doubles_are(gradients)
     held(len(gradients), len(gradients))
-    norms = torch.linalg.vector_norm(gradients, dim=1, dtype=torch.float64)
-    kept = gradients.where(torch.isfinite(norms)[:, None], 0.0)
-    scaled = kept * clip_factors(norms, bound).to(kept.dtype)[:, None]
-    return scaled.sum(0, dtype=torch.float64), norms.to(gradients.dtype)
+    total, norms = _clipped_sum(gradients, bound)
+    return total, norms.to(gradients.dtype)
 
 
 def summed_examples(examples: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
     """Returns each client's sum of its examples' gradients `[n, b, d] → [n, d]`, each clipped, and the norms."""
-    examples, mask = _where_doubles_are(examples), _where_doubles_are(mask)
     held(examples.shape[1], examples.shape[1])
-    norms = torch.linalg.vector_norm(examples, dim=2, dtype=torch.float64)
-    kept = examples.where(torch.isfinite(norms)[..., None], 0.0)
-    scaled = kept * (clip_factors(norms, bound).to(kept.dtype) * mask)[..., None]
-    return scaled.sum(1, dtype=torch.float64), norms.to(examples.dtype) * mask
+    sums, norms = _clipped_sum(examples, bound, mask)
+    return sums, norms.to(examples.dtype) * mask.to(norms.device)
+
+
+def _clipped_sum(rows: Tensor, bound: float, shares: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Returns sums of clipped rows `[…, b, d] → […, d]`, each times its share, and the norms, in double precision."""
+    rows = _where_doubles_are(rows).double()
+    norms = torch.linalg.vector_norm(rows, dim=-1)
+    good = torch.isfinite(norms)
+    if not good.all():  # 0·∞ is not 0
+        rows = rows.where(good[..., None], 0.0)
+    factors = clip_factors(norms, bound)
+    if shares is not None:
+        factors = factors * _where_doubles_are(shares)
+    return torch.matmul(factors.unsqueeze(-2), rows).squeeze(-2), norms
 
 
 def _where_doubles_are(tensor: Tensor) -> Tensor:

@@ -52,7 +52,7 @@ class ExampleGradients:
 
     def train(self, trainer: Trainer, turn: Turn, data: ClientData) -> Update:
         rate = self.sampling_rate if self.sampling_rate < 1 else None
-        rows, taken, clipped = trainer.counted_sum(
+        rows, taken, clipped = trainer.example_sum(
             turn.weights, data, turn.knobs.clip_norm, rate, turn.randomness, turn.round_, per_client=True
         )
         side = {} if self.tally is None else {self.tally: torch.from_numpy(taken / 2 - clipped).float()[:, None]}

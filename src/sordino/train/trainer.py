@@ -127,8 +127,8 @@ class Trainer:
         randomness: Randomness,
         round_: int,
         per_client: bool = False,
-    ) -> tuple[Tensor, IntArray]:
-        """Returns the sum of clipped per-example gradients and how many records each client's batch held.
+    ) -> tuple[Tensor, IntArray, IntArray]:
+        """Returns the sum of clipped per-example gradients, and each client's records in the batch, and clipped.
 
         Args:
             w0: the weights at which gradients are taken.
@@ -139,20 +139,6 @@ class Trainer:
             round_: the round.
             per_client: one sum for each client, `[n, d]`, instead of one over all, `[d]`.
         """
-        total, counts, _ = self.counted_sum(w0, data, clip_norm, sampling_rate, randomness, round_, per_client)
-        return total, counts
-
-    def counted_sum(
-        self,
-        w0: Tensor,
-        data: ClientData,
-        clip_norm: float,
-        sampling_rate: float | None,
-        randomness: Randomness,
-        round_: int,
-        per_client: bool = False,
-    ) -> tuple[Tensor, IntArray, IntArray]:
-        """Returns what `example_sum` does, and how many records of each client's batch were clipped."""
         batch = data.sizes
         if sampling_rate is not None and self.choice.engine == "taps":  # whose passes cost much, however few records
             batch = np.maximum(1, np.ceil(sampling_rate * batch)).astype(np.int64)

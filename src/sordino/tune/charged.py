@@ -41,7 +41,7 @@ from sordino.runs.run import run
 from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
 from sordino.runs.stream import stream_name
-from sordino.sections import LedgerSection
+from sordino.sections.budget import LedgerSection
 from sordino.tune.grid import SettingsGrid, with_settings
 
 SHAPE = 0.0

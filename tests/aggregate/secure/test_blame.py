@@ -69,8 +69,8 @@ def test_who_deals_useless_boxes_and_vanishes_is_named_all_the_same(cast, stage)
     assert list(play.server.blamed) == [3] and "4 clients" in play.server.blamed[3]
 
 
-def test_as_many_complaints_as_there_may_be_corrupt_clients_blame_nobody_who_vanished(cast, monkeypatch):
-    play = cast(threshold=4, smallest_cohort=4, corrupt=1).until("mask")
+def deny_a_good_box(monkeypatch):
+    """The client at place 0 denies that it can open what the one at place 1 sent."""
     real = side_module.open_box
 
     def deny(view, agreed, sender, recipient, digests, box):
@@ -79,6 +79,11 @@ def test_as_many_complaints_as_there_may_be_corrupt_clients_blame_nobody_who_van
         return real(view, agreed, sender, recipient, digests, box)
 
     monkeypatch.setattr(side_module, "open_box", deny)
+
+
+def test_as_many_complaints_as_there_may_be_corrupt_clients_blame_nobody_who_vanished(cast, monkeypatch):
+    play = cast(threshold=4, smallest_cohort=4, corrupt=1).until("mask")
+    deny_a_good_box(monkeypatch)
     play.play("mask")
     play.play("consent", without=(3,))  # accused falsely, and its network fails
     assert play.server.blamed == {}
@@ -86,14 +91,7 @@ def test_as_many_complaints_as_there_may_be_corrupt_clients_blame_nobody_who_van
 
 def test_who_denies_a_good_box_is_blamed_itself(cast, monkeypatch):
     play = cast().until("mask")
-    real = side_module.open_box
-
-    def deny(view, agreed, sender, recipient, digests, box):
-        if recipient == 0 and sender == 1:
-            raise side_module.ShareRejected("denied")
-        return real(view, agreed, sender, recipient, digests, box)
-
-    monkeypatch.setattr(side_module, "open_box", deny)
+    deny_a_good_box(monkeypatch)
     opened = play.finish()
     assert (opened.total == play.expected(*IDS)).all()
     assert list(opened.blamed) == [2] and "client 3" in opened.blamed[2]

@@ -165,10 +165,12 @@ def _pld(history: History, adjacency: Adjacency) -> Curve:
         return _rdp(history, adjacency, f"shown by rdp: {unknown}")
     except (pld.TooSlow, ArithmeticError, ValueError, MemoryError) as failure:
         return _rdp(history, adjacency, f"shown by rdp, since pld cannot take this history: {failure}")
+    # a certificate and its public document ask the same questions, and each answer is a walk over the whole grid
+    remembered = lru_cache(maxsize=256)
     return Curve(
         "pld",
-        lambda delta: float(loss.get_epsilon_for_delta(delta)),
-        lambda epsilon: float(loss.get_delta_for_epsilon(epsilon)),
+        remembered(lambda delta: float(loss.get_epsilon_for_delta(delta))),
+        remembered(lambda epsilon: float(loss.get_delta_for_epsilon(epsilon))),
         note,
     )
 

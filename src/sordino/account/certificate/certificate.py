@@ -42,7 +42,7 @@ class ClaimedEpsilon:
 
 
 @dataclass(frozen=True)
-class Worst:
+class WorstClient:
     """The client that paid most."""
 
     client: int
@@ -66,7 +66,7 @@ class Assurance:
     claimed_epsilon: float | None
     claim: str
     curve: tuple[tuple[float, float | None], ...]
-    worst: Worst
+    worst: WorstClient
     median_epsilon: float | None
     near_limit: int | None
 
@@ -221,7 +221,7 @@ def _assure(
         claimed_epsilon=None,
         claim="",
         curve=tuple((d, finite(curve.epsilon(d))) for d in CURVE_DELTAS),
-        worst=Worst(client, finite(worst), int(participations[client])),
+        worst=WorstClient(client, finite(worst), int(participations[client])),
         median_epsilon=finite(float(np.median(prices))),
         near_limit=None if limits is None else int(np.count_nonzero(prices >= NEAR * limits)),
     )

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sordino.account.ledger.chain_reader import LedgerRow
 from sordino.account.ledger.entry import canonical, now
 from sordino.account.ledger.keys import LedgerKey, signed
 from sordino.errors import LedgerError, LedgerTampered
@@ -59,7 +58,7 @@ class PublishedHead:
 
     def digest(self) -> str:
         """Returns what the next line says of this one."""
-        return _digest(self.line()[:-1])
+        return digest_of(self.line()[:-1])
 
 
 class HeadLog:
@@ -96,7 +95,7 @@ class HeadLog:
                 data = replace(line, signature=key.sign(line.message())).line()
                 if os.write(file, data) != len(data):
                     raise OSError(28, "the disk is full")
-                size, place, digest = size + len(data), seq, _digest(data[:-1])
+                size, place, digest = size + len(data), seq, digest_of(data[:-1])
             self._known = (size, place, digest)
 
     def last(self) -> PublishedHead | None:
@@ -193,32 +192,6 @@ class HeadLog:
         return size
 
 
-def require_apart(witness: Path | None, own: Sequence[Path]) -> None:
-    """Refuses a witness that is one of the ledger's own files, by whatever name: it would vouch for itself.
-
-    Raises:
-        LedgerError: it is.
-    """
-    for file in own if witness else ():
-        assert witness is not None
-        if os.path.realpath(witness) == os.path.realpath(file) or (
-            witness.exists() and file.exists() and witness.samefile(file)
-        ):
-            raise LedgerError(
-                f"witness {witness} is the ledger's own file {file}: name another one, best out of its writers' reach"
-            )
-
-
-def witness_name(witness: Path) -> str:
-    """Returns a digest of where a witness lies, under which its ledger remembers it."""
-    return _digest(os.fsencode(os.path.realpath(witness)))
-
-
-def witness_row(seq: int, witness: Path) -> LedgerRow:
-    """Returns the row that remembers a witness that holds heads."""
-    return LedgerRow(seq, "witness", canonical({"file": witness_name(witness)}))
-
-
 def check_last(last: PublishedHead | None, path: Path, public: str, link: Link) -> None:
     """Raises a LedgerTampered unless the head published last is signed, and in the chain.
 
@@ -243,7 +216,7 @@ def check_all(lines: Sequence[bytes], path: Path, public: str, link: Link) -> No
         if line.previous != before or line.seq <= place:
             raise LedgerTampered(f"head log {path}: lines before the head of row {line.seq} were changed: restore it")
         _require_held(line, path, link)
-        before, place = _digest(raw), line.seq
+        before, place = digest_of(raw), line.seq
     if lines:
         _require_signed(line, path, public)
 
@@ -297,8 +270,9 @@ def _parse(line: bytes, path: Path) -> PublishedHead:
     return head
 
 
-def _digest(line: bytes) -> str:
-    return hashlib.blake2b(line, digest_size=16, person=b"sordino.heads").hexdigest()
+def digest_of(data: bytes) -> str:
+    """Returns a short name of a line, or of where a file of lines lies."""
+    return hashlib.blake2b(data, digest_size=16, person=b"sordino.heads").hexdigest()
 
 
 def _gone(path: Path) -> str:

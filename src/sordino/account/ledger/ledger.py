@@ -14,9 +14,10 @@ import numpy as np
 from sordino.account.ledger.chain_reader import LedgerRow
 from sordino.account.ledger.clients import NAMES, Clients, join_row
 from sordino.account.ledger.hash_chain import HashChain
-from sordino.account.ledger.heads import HeadLog, check_last, require_apart, witness_name, witness_row
+from sordino.account.ledger.heads import HeadLog, check_last
 from sordino.account.ledger.holders import Holders, hold_row
 from sordino.account.ledger.identity import LedgerIdentity, begin, refuse_remains
+from sordino.account.ledger.witness import require_apart, witness_name, witness_row
 from sordino.account.ledger.writing import LedgerWriter
 from sordino.errors import LedgerError, LedgerTampered
 

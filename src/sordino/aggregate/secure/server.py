@@ -10,13 +10,12 @@ from typing import TypeVar
 import numpy as np
 
 from sordino.aggregate.integers import UIntArray, reduce, to_residues, word
-from sordino.aggregate.secure.boxes import check_complaint, justified
 from sordino.aggregate.secure.checks import KeyRegistry, check_enough
+from sordino.aggregate.secure.complaints import Complaints
 from sordino.aggregate.secure.cores import on_all_cores
 from sordino.aggregate.secure.errors import (
     BadShare,
     BadSignature,
-    ForeignShare,
     KeySwapped,
     Malformed,
     OutOfTurn,
@@ -25,7 +24,6 @@ from sordino.aggregate.secure.errors import (
 from sordino.aggregate.secure.keys import KEY, usable, verify
 from sordino.aggregate.secure.masks import add_masks
 from sordino.aggregate.secure.messages import (
-    DIGEST,
     Advertise,
     Consent,
     Inbox,
@@ -83,9 +81,6 @@ class SumServer:
         self._registry, self._finished = registry, False
         self._entries, self._keys = dict[int, RosterEntry](), set[bytes]()
         self._shares, self._responders = dict[int, Shares](), set[int]()
-        self._complaints = dict[int, dict[int, bytes]]()
-        """By accused, by accuser: its signature."""
-        self._denied = dict[int, tuple[int, ...]]()
         self._consents, self._awaited = dict[int, bytes](), set[int]()
         self._total = np.zeros(terms.width, word(terms.modulus_bits))
         self._removed = np.zeros_like(self._total)
@@ -214,6 +209,7 @@ class SumServer:
     def _close_shares(self) -> dict[int, bytes]:
         check_enough(self.terms, len(self._shares))
         self._sharers, self._table = self._flags(self._shares), ShareTable.of(self._view, self._shares)
+        self._complaints = Complaints(self._table, self._registry)
         inboxes = Inbox.pack_all(self._sharers, self._table.inboxes())
         messages = {place: from_server(self.terms, MessageKind.INBOX, inbox) for place, inbox in inboxes.items()}
         self._shares = {}
@@ -221,23 +217,9 @@ class SumServer:
 
     def _take_masked(self, signed: Signed) -> None:
         place, masked = self._view.places[signed.sender], Masked.parse(Reader(signed.body), self.terms)
-        for accused, complaint in masked.complaints.items():
-            box = self._table.box(accused, place)
-            if box is None or not self._complains(place, accused, box, complaint):
-                raise ForeignShare(f"client {signed.sender} complains about a box that it was not sent")
-        for accused, complaint in masked.complaints.items():
-            self._complaints.setdefault(accused, {})[place] = complaint[DIGEST:]
-        self._denied[place] = tuple(masked.complaints)
+        self._complaints.take(place, masked.complaints)
         self._total += masked.vector
         self._awaited.discard(place)
-
-    def _complains(self, accuser: int, accused: int, box: bytes, complaint: bytes) -> bool:
-        try:
-            identity = self._registry[self._view.client(accuser)]
-            check_complaint(self._view, accuser, accused, box, complaint[DIGEST:], identity)
-        except SplitView:
-            return False
-        return True
 
     def _close_masked(self) -> dict[int, bytes]:
         self._alive = self._sharers & ~self._flags(self._awaited)
@@ -245,8 +227,8 @@ class SumServer:
         self._story = self._view.agreed(self._sharers, self._alive, self._registry)
         plain = from_server(self.terms, MessageKind.SURVIVORS, SurvivorList(self._alive, {}).pack())
         answers = dict.fromkeys(np.flatnonzero(self._alive).tolist(), plain)
-        for accused in answers.keys() & self._complaints.keys():
-            body = SurvivorList(self._alive, self._complaints[accused]).pack()
+        for accused in answers.keys() & self._complaints.against.keys():
+            body = SurvivorList(self._alive, self._complaints.against[accused]).pack()
             answers[accused] = from_server(self.terms, MessageKind.SURVIVORS, body)
         return self._next(MessageKind.CONSENT, answers)
 
@@ -255,12 +237,7 @@ class SumServer:
         if consent.story != self._story:
             raise SplitView(f"client {signed.sender} consents to another story of who is alive: drop the message")
         self._check_names(signed.sender, consent.names)
-        for accuser in self._complaints.get(place, {}):
-            box, opening = self._table.box(place, accuser), consent.openings.get(accuser)
-            if box is None or justified(self._view, place, accuser, box, opening):
-                self.blamed.setdefault(signed.sender, f"its box for client {self._view.client(accuser)} was useless")
-            else:
-                self.blamed.setdefault(self._view.client(accuser), f"it denied a good box of client {signed.sender}")
+        self._blame(self._complaints.judged(place, consent.openings))
         self._consents[place] = consent.names
         self._awaited.discard(place)
 
@@ -276,28 +253,24 @@ class SumServer:
         return None
 
     def _close_consents(self) -> dict[int, bytes]:
-        self._blame_the_silent()
+        self._blame(self._complaints.unanswered(self._consents))
         check_enough(self.terms, len(self._consents))
         if self.terms.tagged:
             read = tags_by_reader(self._alive, self._consents)
             return self._next(MessageKind.UNMASK, {reader: self._request(tags) for reader, tags in read.items()})
         return self._next(MessageKind.UNMASK, dict.fromkeys(self._consents, self._request(self._consents)))
 
-    def _blame_the_silent(self) -> None:
-        """Blames who vanished without a word to more complaints than corrupt clients can make up among themselves."""
-        for accused, accusers in self._complaints.items():
-            if accused not in self._consents and len(accusers) > self.terms.corrupt:
-                self.blamed.setdefault(
-                    self._view.client(accused),
-                    f"its boxes for {len(accusers)} clients were useless, and it vanished before it could be asked",
-                )
+    def _blame(self, found: Iterable[tuple[int, str]]) -> None:
+        """Notes who broke the rules, and how; the first reason counts."""
+        for client, why in found:
+            self.blamed.setdefault(client, why)
 
     def _request(self, consents: Mapping[int, bytes]) -> bytes:
         return from_server(self.terms, MessageKind.REQUEST, UnmaskRequest(consents).pack())
 
     def _take_unmasking(self, signed: Signed) -> None:
         place, unmask = self._view.places[signed.sender], Unmask.parse(Reader(signed.body), self.terms)
-        self._table.take(place, unmask, self._alive, self._denied.get(place, ()))
+        self._table.take(place, unmask, self._alive, self._complaints.denied(place))
         if unmask.removable is not None:
             self._removed += to_residues(unmask.removable, self.terms.modulus_bits)
         self._responders.add(place)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from sordino.events import Charge, GaussianDpEvent, Guarantee
-from sordino.select.nearest import Nearest
+from sordino.select.by_score import ByScore
 from sordino.terms import Knobs
 
 EVERYBODY = np.ones(6, bool)
@@ -18,32 +18,32 @@ def turn(make_turn):
 
 
 def test_the_best_are_asked(turn):
-    assert Nearest(3).select(turn(), EVERYBODY).tolist() == [0, 2, 3]
+    assert ByScore(3).select(turn(), EVERYBODY).tolist() == [0, 2, 3]
 
 
 def test_the_best_of_those_who_are_there(turn):
-    assert Nearest(3).select(turn(), np.array([0, 1, 1, 0, 1, 1], bool)).tolist() == [2, 4, 5]
+    assert ByScore(3).select(turn(), np.array([0, 1, 1, 0, 1, 1], bool)).tolist() == [2, 4, 5]
 
 
 def test_low_scores_are_refused_even_when_places_are_left(turn):
-    assert Nearest(6, refuse_below=0.25).select(turn(), EVERYBODY).tolist() == [0, 2, 3, 4]
-    assert len(Nearest(6, refuse_below=0.95).select(turn(), EVERYBODY)) == 0
+    assert ByScore(6, refuse_below=0.25).select(turn(), EVERYBODY).tolist() == [0, 2, 3, 4]
+    assert len(ByScore(6, refuse_below=0.95).select(turn(), EVERYBODY)) == 0
 
 
 def test_ties_are_broken_afresh_every_round(turn):
     merit = torch.ones(6, dtype=torch.float64)
     counts = np.zeros(6)
     for round_ in range(600):
-        counts[Nearest(2).select(turn(round_, merit), EVERYBODY)] += 1
+        counts[ByScore(2).select(turn(round_, merit), EVERYBODY)] += 1
     assert counts.sum() == 1200 and np.abs(counts - 200).max() < 5 * np.sqrt(200 * 2 / 3)
 
 
 def test_weighted_draws_follow_the_scores_without_replacement(turn):
     firsts, sizes = np.zeros(6), set()
     for round_ in range(3000):
-        cohort = Nearest(1, how="weighted").select(turn(round_), EVERYBODY)
+        cohort = ByScore(1, how="weighted").select(turn(round_), EVERYBODY)
         firsts[cohort] += 1
-        sizes.add(len(np.unique(Nearest(4, how="weighted").select(turn(round_), EVERYBODY))))
+        sizes.add(len(np.unique(ByScore(4, how="weighted").select(turn(round_), EVERYBODY))))
     share = SCORES.numpy() / SCORES.numpy().sum()
     assert sizes == {4}
     assert np.abs(firsts - 3000 * share).max() < 5 * np.sqrt(3000 / 4)
@@ -54,7 +54,7 @@ def test_uniform_draws_do_not_look_at_the_scores(turn):
     counts = {"uniform": np.zeros(6), "weighted": np.zeros(6)}
     for round_ in range(3000):
         for how, seen in counts.items():
-            seen[Nearest(2, how=how).select(turn(round_), EVERYBODY)] += 1
+            seen[ByScore(2, how=how).select(turn(round_), EVERYBODY)] += 1
     assert all(seen.sum() == 6000 for seen in counts.values())
     far = {how: np.abs(seen - 1000).max() for how, seen in counts.items()}
     assert far["uniform"] < 5 * np.sqrt(3000 * 2 / 9) < far["weighted"]
@@ -62,10 +62,10 @@ def test_uniform_draws_do_not_look_at_the_scores(turn):
 
 def test_nothing_is_amplified():
     guarantee, event = Guarantee("record", "outsider", "add_remove"), GaussianDpEvent(1.0)
-    assert Nearest(3).charge(guarantee, event) == Charge(guarantee, event, "participants")
-    assert Nearest(3).expected(100) == 3 and Nearest(3).expected(2) == 2
+    assert ByScore(3).charge(guarantee, event) == Charge(guarantee, event, "participants")
+    assert ByScore(3).expected(100) == 3 and ByScore(3).expected(2) == 2
 
 
 def test_pure_and_seeded(turn):
-    for part in (Nearest(2), Nearest(2, how="weighted"), Nearest(2, how="uniform")):
+    for part in (ByScore(2), ByScore(2, how="weighted"), ByScore(2, how="uniform")):
         assert np.array_equal(part.select(turn(), EVERYBODY), part.select(turn(), EVERYBODY))

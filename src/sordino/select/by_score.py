@@ -1,4 +1,4 @@
-"""The clients of the highest public score, and no others."""
+"""Clients chosen by a public score: the best ones, or drawn in proportion to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SelectionRule = Literal["best", "weighted", "uniform"]
 
 
 @dataclass(frozen=True)
-class Nearest:
+class ByScore:
     """The `size` eligible clients of the highest score, from the public knob `scores`.
 
     **Formal guarantees**: post-processing of whatever the scores were computed from; nothing is amplified, since who
