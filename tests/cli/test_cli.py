@@ -38,7 +38,7 @@ def test_json_is_one_object_and_nothing_else(command, tmp_path):
         (["--set", "ledger.path=no/such/people.db"], "ledger no/such/people.db"),
         (["--set", "ledger.path="], "ledger.path) names no file"),
         (["--set", "mechanism.clip_norm=1e308"], "mechanism.clip_norm: input should be less than or equal to"),
-        (["--set", "mechanism.clip_norm=1e-320"], "greater than or equal to 1e-30"),
+        (["--set", "mechanism.clip_norm=1e-320"], "greater than or equal to 1e-18"),
         (["--set", "mechanism.noise_multiplier=1e308"], "mechanism.noise_multiplier: input should be less than"),
         (["--set", "select.kind=poisson", "--set", "select.rate=1e-300"], "select.rate: input should be greater than"),
         (["--set", "ledger.witness=no/such/heads.jsonl"], "head log no/such/heads.jsonl cannot be written"),

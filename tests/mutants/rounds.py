@@ -180,6 +180,21 @@ MUTANTS: tuple[Mutant, ...] = (
         ("factors of few digits", "clip_factors", returned("factors.where(torch.isfinite(norms), 0.0)")),
     ),
     *killed_by(
+        "train/test_rounding.py::test_a_client_does_not_change_what_others_add",
+        "train/trainer.py",
+        ("one client sends all the other way", "Trainer.clipped_sum", assigned("single", "_ & (counts == 1).all()")),
+    ),
+    *killed_by(
+        "train/test_rounding.py::test_a_client_does_not_change_what_others_add",
+        "train/batches.py",
+        ("rows as long as the longest batch", "rectangles", assigned("below", "int(0.75 * lengths[0]) - 1")),
+    ),
+    *killed_by(
+        "train/test_rounding.py::test_a_client_changes_no_bit_of_anothers_update",
+        "train/layers/linear.py",
+        ("a client alone is computed otherwise", "Linear.forward", condition("len(rows) == 1", "rows")),
+    ),
+    *killed_by(
         "models/test_models.py::test_models_whose_gradients_tell_of_other_records_are_found",
         "models/probing.py",
         ("what a model kept does not count in gradients", "probe", condition("False", "alone")),

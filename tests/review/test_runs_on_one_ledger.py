@@ -9,9 +9,11 @@ import pytest
 
 from review.test_what_cohorts_give_away import federation
 from sordino import run
+from sordino.account.certificate.certificate import certify
 from sordino.account.certificate.check import check
+from sordino.account.certificate.verify import verify
 from sordino.account.ledger.ledger import Ledger
-from sordino.errors import BudgetExceeded, LedgerError
+from sordino.errors import BudgetExceeded, LedgerError, LedgerTampered
 from sordino.runs import run as runs
 
 COINS = {"select": {"kind": "poisson", "rate": 0.5}, "idle_settings": "warn", "progress": False}
@@ -100,6 +102,37 @@ def test_noise_that_followed_releases_is_held_by_a_filter_in_later_runs_too(tmp_
     for entry in free.certificate.entries:
         assert entry.epsilon is None and "no budget holds" in entry.reason
     assert all("no budget holds" in one.numbers.reason for one in free.document.promises)
+
+
+def forged(outcome, ledger, **said):
+    """The run's private certificate as somebody would have it, with numbers that follow from the ledger's prices."""
+    with Ledger.open(ledger, write=False, until=outcome.certificate.ledger_head) as books:
+        return replace(certify(books, outcome.certificate.delta), **said)
+
+
+def test_a_certificate_that_forgets_an_end_by_coins_does_not_follow_from_its_ledger(tmp_path):
+    """`ledger --verify` took the certificate's own word for it: 2.9 with coins passed where 3.8 without them holds."""
+    first, ledger = ended_by_coins(tmp_path, federation(20)), tmp_path / "ledger.db"
+    list(verify(ledger, first.certificate))
+    better = forged(first, ledger, budget_epsilon=3.8)
+    assert outsider(replace(first, certificate=better))[0].epsilon < outsider(first)[0].epsilon
+    with pytest.raises(LedgerTampered, match="out of δ"):
+        list(verify(ledger, better))
+
+
+def test_a_certificate_with_the_price_of_the_path_does_not_follow_where_noise_followed_releases(tmp_path):
+    asked = {"mechanism": {"name": "a_dpfl", "threshold": 1.0, "adjust_every": 1}, "partition": {"clients": 12}}
+    ledger = tmp_path / "ledger.db"
+    settings = asked | {"budget": {"epsilon": 8}, "run": {"rounds": 6}, "ledger": {"path": str(ledger)}}
+    told = run(out=tmp_path / "1", progress=False, **settings)
+    list(verify(ledger, told.certificate))
+    path = forged(told, ledger, budget_epsilon=8.0)
+    assert all(one.epsilon < 7.9 for one in path.entries)
+    with pytest.raises(LedgerTampered, match="noise followed releases"):
+        list(verify(ledger, path))
+    entries = tuple(replace(one, epsilon=7.9) for one in told.certificate.entries)  # a filter that admits the path
+    with pytest.raises(LedgerTampered, match="below the budget"):
+        list(verify(ledger, replace(told.certificate, entries=entries)))
 
 
 def begun_and_cut_off(monkeypatch, **asked):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordino.random.streams import Entropy, Streams
-from sordino.train.batches import PADDING, EpochBatches, PoissonBatches, rectangles
+from sordino.train.batches import EpochBatches, PoissonBatches, padded, rectangles
 from sordino.train.shard import Shard
 from train.cohorts import cohort
 
@@ -78,13 +78,20 @@ def test_rectangles_hold_every_record_once_with_little_padding(lengths):
     records = np.arange(ends[-1])[::-1].copy()
     found = {}
     for part in rectangles(records, np.arange(len(lengths)), ends - lengths, lengths):
-        assert (part.lengths >= (1 - PADDING) * part.index.shape[1]).all()
+        assert all(padded(int(length)) == part.index.shape[1] <= 1.5 * length for length in part.lengths)
         own = part.mask(None).bool().numpy()
         for row, index, mask in zip(part.rows, part.index, own, strict=True):
             found[row] = index[mask]
             assert set(index) == set(index[mask])
     for row, (end, length) in enumerate(zip(ends, lengths, strict=True)):
         assert list(found.get(row, [])) == list(records[end - length : end])
+
+
+@given(sizes_lists, st.integers(1, 15))
+def test_full_batches_have_no_padding_and_others_what_their_own_length_asks_for(sizes, batch_size):
+    for batch in EpochBatches(shard(sizes), batch_size, Streams(1), 3).step(0, len(sizes)):
+        for length in batch.lengths:
+            assert batch.index.shape[1] == min(batch_size, padded(int(length)))
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5])

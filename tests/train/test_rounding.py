@@ -21,7 +21,7 @@ from sordino.train.layered import _own
 from sordino.train.layers.layer import PIECE, Component
 from sordino.train.layers.linear import Linear, _gram
 from sordino.train.shard import Shard
-from train.cohorts import cnn, mlp, weights
+from train.cohorts import Gated, cnn, mlp, weights
 
 BOUND = 0.37
 
@@ -114,6 +114,63 @@ def test_a_client_moves_the_computed_sum_over_clients_by_at_most_the_bound(kind,
         assert float((total - without).norm()) <= BOUND
 
 
+def cancelling_clients(others, size, extra, mismatch):
+    """Clients whose records cancel but for a small share, and one of `extra` records that points the same way."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(size // 2, 64, generator=generator).repeat_interleave(2, 0), torch.arange(size) % 2
+    x[1::2] *= 1 + mismatch
+    sizes = [size] * others + [extra]
+    mine = torch.cat([x, x])[:extra], torch.cat([y, y])[:extra]
+    everything = torch.cat([x.repeat(others, 1), mine[0]]), torch.cat([y.repeat(others), mine[1]])
+    return ClientData(np.arange(others + 1), np.concatenate([[0], np.cumsum(sizes)]), *everything)
+
+
+def balanced():
+    """A model that is undecided between its two classes, whatever it is shown."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 28), nn.Linear(28, 2))
+    for zero in (model[0].weight, model[0].bias, model[1].bias):
+        nn.init.zeros_(zero)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("extra", "batch_size", "mismatch"),
+    [(20, None, 0.05), (18, 16, 0.001), (17, 16, 0.001)],
+    ids=["a longer batch", "two steps", "two steps, the second of a single record"],
+)
+def test_a_client_does_not_change_what_others_add(extra, batch_size, mismatch):
+    """Its longer batch, or its second step, had everybody's norm rounded up otherwise: 3 to 60 bounds moved."""
+    model, others = balanced(), 60
+    trainer = Trainer(model, cross_entropy, LocalTraining("sgd", 1.0, batch_size=batch_size, epochs=1))
+    everybody = cancelling_clients(others, 16, extra, mismatch)
+    bound = 1e-4
+    total, norms = trainer.clipped_sum(weights(model), everybody, bound, Streams(0), 1)
+    theirs = everybody.some(np.arange(others + 1) < others)
+    without, alone = trainer.clipped_sum(weights(model), theirs, bound, Streams(0), 1)
+    assert float((total - without).norm()) <= bound
+    assert torch.equal(norms[:others], alone)
+
+
+@pytest.mark.parametrize("size", [8, 45, 300])
+@pytest.mark.parametrize("steps", [1, 5])
+@pytest.mark.parametrize("make", [lambda: mlp(inputs=6), Gated], ids=["layers", "own forward"])
+def test_a_client_changes_no_bit_of_anothers_update(make, steps, size):
+    """Rounding, which local steps can make as large as they like, followed the longest batch, the place, and company.
+
+    Beside one of 400 records a client's five steps came out by a hundredth otherwise, and so did everybody's.
+    """
+    model = make()
+    settings = LocalTraining("sgd", 0.3, steps=steps, epochs=None)
+    trainer = Trainer(model, cross_entropy, settings, record=torch.zeros(6))
+    x, y = records("mixed scales", 4 * size + size + size // 3, (6,), 4, 3)
+    everybody = ClientData(np.arange(5), np.array([*range(0, 4 * size + 1, size), len(x)]), x, y)
+    found = trainer.train(weights(model), everybody, Streams(0), 1).rows
+    for chosen in ([0, 1, 2, 3], [1, 2, 4], [0, 3], [2], [4]):
+        some = everybody.some(np.isin(np.arange(5), chosen))
+        assert torch.equal(trainer.train(weights(model), some, Streams(0), 1).rows, found[chosen])
+
+
 def test_a_record_changes_no_bit_of_another_clients_sum():
     model = mlp()
     x, y = records("mixed scales", 120, (6,), 4, 3)
@@ -175,7 +232,7 @@ def test_padding_follows_from_a_clients_own_batch():
     lengths = np.random.default_rng(0).integers(0, 70, 300)
     starts = np.cumsum(lengths) - lengths
     seen = {}
-    for rectangle in rectangles(np.arange(lengths.sum()), np.arange(300), starts, lengths, apart=True):
+    for rectangle in rectangles(np.arange(lengths.sum()), np.arange(300), starts, lengths):
         for row, length in zip(rectangle.rows, rectangle.lengths, strict=True):
             assert length == lengths[row] and rectangle.index.shape[1] == padded(int(length))
             seen[int(row)] = rectangle
@@ -183,7 +240,7 @@ def test_padding_follows_from_a_clients_own_batch():
 
 
 def test_parts_of_a_rectangle_that_are_padding_alone_are_left_out():
-    (whole,) = rectangles(np.arange(2060), np.array([0]), np.array([0]), np.array([2060]), apart=True)
+    (whole,) = rectangles(np.arange(2060), np.array([0]), np.array([0]), np.array([2060]))
     assert whole.index.shape[1] == padded(2060) > 2060
     parts = list(whole.narrower(2**40, 32))
     assert len(parts) > 2 and all(len(part.rows) for part in parts)
@@ -284,6 +341,22 @@ def test_gradients_near_the_largest_numbers_keep_the_bound(bound):
             assert float(sums.norm()) <= bound
         rows, _ = clip_rows(one[0], bound)
         assert float(torch.linalg.vector_norm(rows.double())) <= bound
+
+
+@pytest.mark.parametrize("bound", [1e-16, 1e-18, 1e-20, 1e-24, 1e-26])
+def test_small_bounds_beside_large_inputs_are_kept(bound):
+    """Scaled errors fell below the normal numbers, and long inputs made much of their rounding: 1.5 bounds."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+    with torch.no_grad():
+        model[0].weight.mul_(1e-18)
+        model[1].weight.mul_(1e-10)
+    gradients, rows = engines.gradients(model, cross_entropy, "layers"), weights(model)[None]
+    for seed in range(50):
+        draws = torch.Generator().manual_seed(seed)
+        x = torch.randn(1, 4, 4, generator=draws) * 1e18 * 10 ** torch.rand(1, generator=draws)
+        y, mask = torch.zeros(1, 4, dtype=torch.int64), torch.tensor([[1.0, 0, 0, 0]])
+        assert float(gradients.clipped_examples(rows, x, y, mask, bound)[0].double().norm()) <= bound
 
 
 @pytest.mark.parametrize("bound", [1.0, 1e-12, 1e-21, 1e-25, 1e-29])

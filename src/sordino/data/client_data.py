@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sordino.types import IntArray
+from sordino.types import BoolArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,15 @@ class ClientData:
         """Floats, or whole numbers (a text's)."""
         return self.x.dtype
 
+    def some(self, chosen: BoolArray) -> ClientData:
+        """Returns the records of some of the clients, without a copy of them."""
+        return self if chosen.all() else self._borrowed(chosen, np.arange(self.offsets[-1]), self.x, self.y)
+
+    def _borrowed(self, chosen: BoolArray, records: IntArray, x: Tensor, y: Tensor) -> Borrowed:
+        sizes = self.sizes
+        offsets = np.concatenate([[0], np.cumsum(sizes[chosen])])
+        return Borrowed(self.clients[chosen], offsets, records[np.repeat(chosen, sizes)], x, y)
+
 
 class Borrowed(ClientData):
     """The same records, left where they are in the federation's tensors: gathered only where somebody looks."""
@@ -54,6 +63,9 @@ class Borrowed(ClientData):
     @property
     def input_dtype(self) -> torch.dtype:
         return self.source_x.dtype
+
+    def some(self, chosen: BoolArray) -> ClientData:
+        return self if chosen.all() else self._borrowed(chosen, self.records, self.source_x, self.source_y)
 
     @cached_property
     def x(self) -> Tensor:

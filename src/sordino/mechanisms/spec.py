@@ -12,7 +12,7 @@ from sordino.charts import ChartMaker
 from sordino.mechanism import Mechanism
 from sordino.types import Adjacency, Mode, Trust, Unit
 
-SHORTEST, LEAST, MOST = 1e-30, 1e-9, 1e9
+SHORTEST, LEAST, MOST = 1e-18, 1e-9, 1e9
 """Least clip norm, least noise multiplier, and the largest of either: what follows from them can be computed with."""
 RAREST = 1e-9
 """Least probability of taking part that is no mistake."""

@@ -1,7 +1,8 @@
 """Which records each client uses in each local step, and how unequal clients are laid out without wasting work.
 
 A step's batches are cut into `Rectangle`s: clients with batches of similar length side by side, the rest padded and
-masked. Draws are keyed by (seed, round, client, epoch or step), so who else is in the cohort changes nothing.
+masked. Draws are keyed by (seed, round, client, epoch or step), and how long a client's row is follows from its own
+batch alone, so who else is in the cohort changes nothing.
 """
 
 from __future__ import annotations
@@ -16,9 +17,6 @@ from torch import Tensor
 from sordino.random.streams import Randomness
 from sordino.train.shard import Shard
 from sordino.types import IntArray
-
-PADDING = 0.25
-"""Largest share of a row of a rectangle that may be padding."""
 
 CACHED = 1 << 23
 """Numbers of records that are worked on at once: more would leave the caches, fewer make fixed costs count."""
@@ -80,21 +78,22 @@ class Rectangle:
 
 
 def rectangles(
-    records: IntArray, rows: IntArray, starts: IntArray, lengths: IntArray, apart: bool = False
+    records: IntArray, rows: IntArray, starts: IntArray, lengths: IntArray, full: int | None = None
 ) -> Iterator[Rectangle]:
     """Cuts ragged batches `records[starts[i] : starts[i] + lengths[i]]` into rectangles with little padding.
 
-    With `apart`, how long a client's row is follows from its own batch alone (`padded`), so that a record of one client
-    changes nothing in how another's are added up.
+    **Formal guarantees**: how long a client's row is follows from its own batch (`padded`) and from the public length
+    of a `full` one, if there is any: a unit changes nothing in how another client's records are added up, nor by which
+    of several ways its norm is bounded (`layers/linear.py`).
     **Edge cases**: rows with an empty batch appear in no rectangle.
     """
     longest_first = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
     rows, starts, lengths = rows[longest_first], starts[longest_first], lengths[longest_first]
     while len(rows):
-        length = padded(int(lengths[0])) if apart else int(lengths[0])
-        shortest = padded(int(lengths[0]), below=True) + 1 if apart else (1 - PADDING) * length
+        length, below = padded(int(lengths[0])), padded(int(lengths[0]), below=True)
+        length = length if full is None else min(length, full)
         # lengths descend, so the first row that is too short for this rectangle opens the next one
-        end = int(np.searchsorted(-lengths, -shortest, side="right"))
+        end = int(np.searchsorted(-lengths, -below, side="left"))
         offset = np.minimum(np.arange(length), lengths[:end, None] - 1)
         yield Rectangle(rows[:end], records[starts[:end, None] + offset], lengths[:end])
         rows, starts, lengths = rows[end:], starts[end:], lengths[end:]
@@ -139,7 +138,8 @@ class EpochBatches:
             self._shuffle(fresh, epoch[fresh])
         first = place * batch
         lengths = np.minimum(batch, sizes - first)
-        return rectangles(self._records, np.arange(count), self.shard.starts[:count] + first, lengths)
+        places = self.shard.starts[:count] + first
+        return rectangles(self._records, np.arange(count), places, lengths, self.batch_size)
 
     def _shuffle(self, rows: IntArray, epochs: IntArray) -> None:
         sizes, starts = self.shard.sizes[rows], self.shard.starts[rows]
@@ -171,6 +171,5 @@ class PoissonBatches:
         drawn = coins < self.sampling_rate
         before = np.concatenate([[0], np.cumsum(drawn)])
         lengths = before[ends] - before[ends - sizes]
-        return rectangles(
-            self.shard.records[place[drawn]], np.arange(len(sizes)), before[ends - sizes], lengths, apart=True
-        ), lengths
+        records = self.shard.records[place[drawn]]
+        return rectangles(records, np.arange(len(sizes)), before[ends - sizes], lengths), lengths

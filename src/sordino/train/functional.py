@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 from torch.func import vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from sordino.models.losses import Loss
 from sordino.train.gradients import summed_clients, summed_examples
@@ -26,8 +27,9 @@ class FunctionalGradients:
 
     def gradients(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
         rows = rows.detach().expand(len(x), -1).requires_grad_()
-        with torch.enable_grad():
-            losses = self.loss(self.outputs(rows, x).flatten(0, 1), y.flatten(0, 1))
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):  # the other kernels have no rule for vmap
+            outputs: Tensor = vmap(self._forward)(rows, x)  # one client's, too: company changes no bit
+            losses = self.loss(outputs.flatten(0, 1), y.flatten(0, 1))
             (gradients,) = torch.autograd.grad(losses, rows, weights.flatten())
         return gradients
 

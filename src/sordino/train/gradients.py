@@ -35,6 +35,9 @@ SINGLE = 32
 _LEAST_FACTOR = 2 * torch.finfo(torch.float32).tiny
 """Smaller factors lose digits when they are put into single precision."""
 
+_LEAST_BOUND = 1e-18
+"""Errors that are scaled to smaller ones lose digits beside inputs near 10¹⁹, the longest whose square is a number."""
+
 MOST = 2.2e11
 """Most terms times units times λ of a sum in double precision."""
 
@@ -69,11 +72,11 @@ def clip_factors(norms: Tensor, bound: float) -> Tensor:
     """Returns the factor ≤ 1 for each norm that brings it to at most `bound`.
 
     **Edge cases**: zero where the norm is not finite, or so large that the factor lies below the normal numbers of
-    single precision, which have too few digits to keep the bound.
+    single precision, which have too few digits to keep the bound; and wherever the bound itself is that small.
     """
     limit = bound * (1 - MARGIN)
     factors = torch.where(norms > limit, limit / norms, 1.0)
-    return factors.where(torch.isfinite(norms) & (factors >= _LEAST_FACTOR), 0.0)
+    return factors.where(torch.isfinite(norms) & (factors >= _LEAST_FACTOR) & (bound >= _LEAST_BOUND), 0.0)
 
 
 def held(terms: int, units: int, spread: float = 1.0) -> None:

@@ -28,6 +28,10 @@ ALIKE = 4
 """Fewest rows of a matrix product: among fewer, libraries are known to add up a row in another order."""
 
 
+_ENTRIES = 16
+"""Entries of single precision that fill the 64 bytes at whose multiples the library's memory begins."""
+
+
 class LayeredGradients:
     """Gradients of a sequence of layers."""
 
@@ -55,7 +59,7 @@ class LayeredGradients:
         return x
 
     def gradients(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-        out = rows.new_zeros(x.shape[0], self.width)
+        out = _aligned(rows, len(x), self.width, rows.dtype)
         with torch.no_grad():
             for layer, inputs, error in self._terms(rows, x, y, weights):
                 layer.gradient(inputs, error, out)
@@ -90,7 +94,7 @@ class LayeredGradients:
 
     @torch.no_grad()
     def _clip_clients(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float) -> tuple[Tensor, Tensor]:
-        terms = list(self._terms(rows, x, y, weights))
+        terms = self._shared_terms(rows, x, y, weights)
         norms = _norms([layer.squared_norms(inputs, error) for layer, inputs, error in terms])
         held(max(error[..., 0].numel() for _, _, error in terms), len(x), SPREAD)
         factors = clip_factors(norms, bound)[:, None]
@@ -99,7 +103,7 @@ class LayeredGradients:
 
     @torch.no_grad()
     def _clip_examples(self, rows: Tensor, x: Tensor, y: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
-        terms = list(self._terms(rows, x, y, mask))
+        terms = self._shared_terms(rows, x, y, mask)
         single = {layer: layer.examples(inputs, error) for layer, inputs, error in terms if hasattr(layer, "examples")}
         others = [term for term in terms if term[0] not in single]
         squares = [_own(each) for parts in single.values() for each in parts]
@@ -110,7 +114,7 @@ class LayeredGradients:
         positions = max([1, *(error[0, 0, ..., 0].numel() for _, _, error in others)])
         held(mask.shape[1] * positions, mask.shape[1], SPREAD if positions > 1 else 1)
         dtype = rows.dtype if mask.shape[1] * positions <= SINGLE else torch.float64
-        out = self._collected(scaled, rows.new_zeros(len(x), self.width, dtype=dtype))
+        out = self._collected(scaled, _aligned(rows, len(x), self.width, dtype))
         for layer, parts in single.items():
             cast(Single, layer).place(tuple(_weighted(factors, each) for each in parts), out)
         return out, norms
@@ -119,6 +123,13 @@ class LayeredGradients:
         for layer, inputs, error in terms:
             layer.gradient(inputs, error, out)
         return out
+
+    def _shared_terms(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> list[Term]:
+        """Returns the terms of clients that may share their weights: one alone is computed as it is beside others."""
+        if len(x) > 1:
+            return list(self._terms(rows, x, y, weights))
+        turned = self._terms(rows, *(part.transpose(0, 1) for part in (x, y, weights)))
+        return [(layer, inputs.transpose(0, 1), error.transpose(0, 1)) for layer, inputs, error in turned]
 
     def _terms(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Iterator[Term]:
         """Yields the terms of the layers with weights, from the last to the first."""
@@ -133,6 +144,14 @@ class LayeredGradients:
                 yield cast(Weighted, layer), kept, error
             if place > self._first:
                 error = layer.backward(rows, kept, error)
+
+
+def _aligned(like: Tensor, count: int, width: int, dtype: torch.dtype) -> Tensor:
+    """Returns zeros `[count, width]` whose rows begin where the library's own memory does.
+
+    Products are added up in another order where their result lies askew: a client's gradient would follow its place.
+    """
+    return like.new_zeros(count, -(-width // _ENTRIES) * _ENTRIES, dtype=dtype)[:, :width]
 
 
 def _together(tensor: Tensor) -> Tensor:

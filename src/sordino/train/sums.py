@@ -65,10 +65,8 @@ class ExampleSum:
     ) -> tuple[Tensor, IntArray, IntArray]:
         """Returns each client's sum `[n, d]` (or the sum of them, `[1, d]`), how many records it took and clipped."""
         if sampling_rate is None:
-            batches, counts = (
-                rectangles(shard.records, np.arange(len(shard.sizes)), shard.starts, shard.sizes, apart=True),
-                shard.sizes,
-            )
+            places = np.arange(len(shard.sizes))
+            batches, counts = rectangles(shard.records, places, shard.starts, shard.sizes), shard.sizes
         else:
             batches, counts = PoissonBatches(shard, sampling_rate, randomness, round_).step(0)
         with dropping(randomness, round_, 0):

@@ -98,15 +98,25 @@ class Trainer:
     ) -> tuple[Tensor, Tensor]:
         """Returns Σ_k clip(u_k) `[d]` in double precision, and the norms ‖u_k‖ before clipping `[n]`.
 
-        Where every client takes a single step of plain SGD, no update is ever in memory; else it trains and sums.
+        Of clients that take a single step of plain SGD no update is ever in memory; the others train and are summed.
+
+        **Formal guarantees**: a client moves the sum, as it was computed, by at most clip_norm. Which of the two ways
+        it goes follows from its own records: their norms are rounded up by different amounts, so that a client which
+        sent all the others the other way would change what each of them adds.
         """
         counts = self._counts(data)
-        if self._step is None or (counts > 1).any():
-            return summed_clients(self.train(w0, data, randomness, round_).rows, clip_norm)
-        shards = self._shards(w0, data, counts, rows=0)
-        found = self._pool.each(self._step, [(shard, w0, clip_norm, randomness, round_) for shard in shards])
-        total = torch.stack([torch.zeros_like(w0, dtype=torch.float64), *(part for part, _ in found)]).sum(0)
-        return total, _scattered(shards, [norms for _, norms in found], w0[:0])
+        single = (counts == 1) & (self._step is not None)
+        total, norms = torch.zeros_like(w0, dtype=torch.float64), w0.new_empty(len(counts))
+        if not single.all():
+            updates = self.train(w0, data.some(~single), randomness, round_).rows
+            part, norms[torch.from_numpy(~single)] = summed_clients(updates, clip_norm)
+            total += part
+        if self._step is not None and single.any():
+            shards = self._shards(w0, data.some(single), counts[single], rows=0)
+            found = self._pool.each(self._step, [(shard, w0, clip_norm, randomness, round_) for shard in shards])
+            total += torch.stack([part for part, _ in found]).sum(0)
+            norms[torch.from_numpy(single)] = _scattered(shards, [lengths for _, lengths in found], w0[:0])
+        return total, norms
 
     def example_sum(
         self,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 from sordino.account.accountants.filter import named
 from sordino.account.certificate.certificate import Assurance, Certificate, certify
+from sordino.account.ledger.coverage import payments
+from sordino.account.ledger.entry import LedgerEntry
 from sordino.account.ledger.hash_chain import HashChain
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import LedgerTampered
-from sordino.events import Guarantee
+from sordino.events import Charge, Guarantee
 
 _TOLERANCE = 1e-6
 
@@ -37,7 +40,7 @@ def verify(
         LedgerTampered: at the first thing that does not hold.
     """
     with closing(HashChain.open(path, write=False)) as chain:
-        chain.verify()  # before rows are read back, so that what was changed is named by its place
+        rows = chain.verify()  # before rows are read back, so that what was changed is named by its place
     with Ledger.open(path, write=False, heads=heads, witness=witness) as ledger:
         published = ledger.verify()
         settled = sum(entry.settled for entry in ledger.entries)
@@ -52,8 +55,49 @@ def verify(
         )
     if certificate is not None:
         with Ledger.open(path, write=False, heads=heads, until=certificate.ledger_head) as ledger:
+            told = {row.seq for row, _ in rows if row.kind == "reserve" and "early_end" in json.loads(row.body)}
+            _require_told([entry for entry in ledger.entries if entry.seq in told], certificate, path)
             _compare(path, _again(ledger, certificate), certificate)
         yield f"certificate: all {len(certificate.entries)} promises follow from the ledger"
+
+
+def _require_told(entries: Sequence[LedgerEntry], certificate: Certificate, path: Path) -> None:
+    """Holds a certificate to what its releases wrote down beside their prices (those of earlier versions did not).
+
+    Coins may have decided the end of a run, for which no less may be taken out of δ than the runs wrote down; and where
+    noise followed releases, the promise is a filter's, for the whole budget, and not the price of the path.
+    """
+    ends: dict[str, float] = {}
+    for entry in entries:
+        if not entry.charges or any(map(_shown_by_an_end, entry.charges)):
+            ends[entry.run] = max(ends.get(entry.run, 0.0), entry.early_end)
+    taken = min(1.0, sum(ends.values()))
+    if not certificate.stopped_by_participation and certificate.early_end < taken * (1 - _TOLERANCE):
+        raise LedgerTampered(
+            f"the certificate takes {certificate.early_end:.3g} out of δ for ends of runs that coins could decide, and "
+            f"ledger {path} says {taken:.3g}: make the certificate anew"
+        )
+    for promise in certificate.entries:
+        guarantee = Guarantee(promise.unit, promise.observer, promise.adjacency)
+        if promise.epsilon is None or not any(payments(entry, guarantee) for entry in entries if entry.adaptive):
+            continue
+        least = certificate.budget_epsilon
+        if named(promise.accountant, promise.epsilon, promise.delta) is None or least is None:
+            why = f"by {promise.accountant}"
+        elif promise.epsilon < least * (1 - _TOLERANCE):
+            why = f"below the budget {least:g}, which a filter promises"
+        else:
+            continue
+        raise LedgerTampered(
+            f"the certificate promises a {promise.unit} ε = {promise.epsilon} against the {promise.observer} {why}, "
+            f"and by ledger {path} noise followed releases: make the certificate anew"
+        )
+
+
+def _shown_by_an_end(charge: Charge) -> bool:
+    """Returns whether a promise rests on coins, or hides presence, which the end of a run could show."""
+    presence = (charge.guarantee.unit, charge.guarantee.adjacency) == ("client", "add_remove")
+    return charge.payers == "eligible" or presence
 
 
 def _again(ledger: Ledger, certificate: Certificate) -> Certificate:

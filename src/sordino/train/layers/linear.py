@@ -15,6 +15,9 @@ from sordino.train.layers.layer import DOUBLE_ERROR, FLOOR, PIECE, SINGLE_ERROR,
 class Linear:
     """y = x·Wᵀ + b. Inner dimensions (a sequence) count as further rows of x.
 
+    Weights that clients share are multiplied with the examples of all at once, and a client's own with its own, as many
+    clients as there are: a client alone is computed as it is beside others, to the bit.
+
     **Formal guarantees**: squared norms by the Gram identity ‖Σ_i e_i x_iᵀ‖² = Σ_ij ⟨x_i, x_j⟩⟨e_i, e_j⟩, which needs
     no gradient in memory where examples are few.
     **Reference**: Goodfellow (2015), "Efficient per-example gradient computations"; Li et al. (2022), ghost clipping.
@@ -26,7 +29,7 @@ class Linear:
     def forward(self, rows: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         weight = self.weight.of(rows)
         bias = None if self.bias is None else self.bias.of(rows)
-        if rows.shape[0] == 1:
+        if len(rows) < len(x):
             return functional.linear(x, weight[0], None if bias is None else bias[0]), x
         flat = x.flatten(1, -2)
         y = torch.bmm(flat, weight.mT) if bias is None else torch.baddbmm(bias.unsqueeze(1), flat, weight.mT)
@@ -34,7 +37,7 @@ class Linear:
 
     def backward(self, rows: Tensor, saved: Tensor, error: Tensor) -> Tensor:
         weight = self.weight.of(rows)
-        if rows.shape[0] == 1:
+        if len(rows) < len(error):
             return error @ weight[0]
         return torch.bmm(error.flatten(1, -2), weight).view(*error.shape[:-1], -1)
 
