@@ -113,7 +113,10 @@ def _data(recipe: Recipe, classes: int) -> Iterator[str]:
     if data.outside != "refuse" and not recipe.public.ranges:
         yield "data.outside has no effect without declared ranges: set public.ranges"
     if data.target_unit and classes:
-        yield "data.target_unit has no effect where classes are predicted: set data.classes = 0 to predict a number"
+        yield (
+            "data.target_unit has no effect where classes are predicted: set data.classes = 0 to predict a number "
+            "(across machines: public.classes = 0)"
+        )
     if data.cache and data.features == "none":
         yield "data.cache has no effect where there are no features to keep: set data.features, too"
 
