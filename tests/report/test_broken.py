@@ -98,7 +98,7 @@ def test_a_page_that_cannot_have_its_pictures_is_not_written(copy: Path, capsys:
     assert "report-plots" in capsys.readouterr().err
     assert not list(copy.rglob("report.html"))
     assert command("report", str(copy), "--out", "") == 2
-    assert "--out names no file" in capsys.readouterr().err
+    assert "--out is empty" in capsys.readouterr().err
 
 
 def test_reading_leaves_nothing_behind(copy: Path) -> None:

@@ -10,7 +10,7 @@ from sordino.data.client_data import Borrowed
 from sordino.models.losses import cross_entropy
 from sordino.random.streams import Streams
 from sordino.train import LocalTraining, Trainer, buffer
-from sordino.train import worker_pool as crew
+from sordino.train import worker_pool
 from sordino.train.buffer import Library, SharedBuffer
 from sordino.train.worker import Worker
 from train.cohorts import mlp, weights
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="workers
 def worker():
     with pytest.MonkeyPatch.context() as patch:
         workers = [Worker()]
-        patch.setattr(crew, "_all_workers", lambda: workers)
+        patch.setattr(worker_pool, "_all_workers", lambda: workers)
         yield
     workers[0].dismiss()
 

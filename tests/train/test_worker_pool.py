@@ -1,4 +1,4 @@
-"""Mates compute the same bits; whatever happens to them, the work gets done."""
+"""Workers compute the same bits; whatever happens to them, the work gets done."""
 
 import os
 import pickle
@@ -13,7 +13,7 @@ import torch
 from sordino.models.losses import cross_entropy
 from sordino.random.streams import Streams
 from sordino.train import LocalTraining, Trainer
-from sordino.train import worker_pool as crew
+from sordino.train import worker_pool
 from sordino.train.worker import Worker
 from sordino.train.worker_pool import WorkerPool
 from train.cohorts import cnn, cohort, mlp, weights
@@ -42,7 +42,7 @@ def fail():
 def worker():
     with pytest.MonkeyPatch.context() as patch:
         workers = [Worker()]
-        patch.setattr(crew, "_all_workers", lambda: workers)
+        patch.setattr(worker_pool, "_all_workers", lambda: workers)
         yield workers[0]
     workers[0].dismiss()
 
@@ -89,10 +89,10 @@ def test_company_changes_no_bit(worker, make, shape):
     assert torch.equal(*rows)
 
 
-def test_a_killed_mate_costs_nothing_but_time():
+def test_a_killed_worker_costs_nothing_but_time():
     with pytest.MonkeyPatch.context() as patch:
         workers = [Worker()]
-        patch.setattr(crew, "_all_workers", lambda: workers)
+        patch.setattr(worker_pool, "_all_workers", lambda: workers)
         here = WorkerPool("always")
         assert len(set(here.each(whoami, [()] * 2))) == 2
         workers[0]._process.kill()
@@ -102,16 +102,17 @@ def test_a_killed_mate_costs_nothing_but_time():
         workers[0].dismiss()
 
 
-def test_mates_are_called_only_when_it_pays(monkeypatch):
-    monkeypatch.setattr(crew, "_all_workers", lambda: pytest.fail("called too early"))
+def test_workers_are_called_only_when_it_pays(monkeypatch):
+    monkeypatch.setattr(worker_pool, "_all_workers", lambda: pytest.fail("called too early"))
     for worked in (0.0, 100.0):
-        monkeypatch.setattr(crew._WORKED, "seconds", worked)
+        monkeypatch.setattr(worker_pool._WORKED, "seconds", worked)
         WorkerPool("when it pays").each(double, [(torch.ones(2), 3.0)] * 3)
 
 
-def test_mates_are_called_when_it_pays(worker, monkeypatch):
-    monkeypatch.setattr(crew._WORKED, "seconds", 100.0)
+def test_workers_are_called_when_it_pays(worker, monkeypatch):
+    monkeypatch.setattr(worker_pool._WORKED, "seconds", 100.0)
     here = WorkerPool("when it pays")
+    assert worker.ready(patience=60)  # one that is still starting is not asked
     assert len(set(here.each(slowly, [()] * 2))) == 1
     assert len(set(here.each(slowly, [()] * 2))) == 2
 
