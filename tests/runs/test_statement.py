@@ -69,9 +69,9 @@ def test_how_often_somebody_took_part_is_seen_only_where_no_coin_is_secret(setti
 def test_a_record_unit_names_what_it_assumes_of_copies_and_of_batches():
     assumed = " ".join(told("mechanism.name=dp_sgd").assumptions)
     assert "once for each copy" in assumed and "same bits" in assumed
-    for name, rests in (("dp_fedavg", True), ("dropout_robust", True), ("fed_ldp", False)):
+    for name, rests in (("dp_fedavg", True), ("dropout_robust", True), ("fed_ldp", True), ("dp_sgd", False)):
         said = " ".join(told(f"mechanism.name={name}").assumptions)
-        assert ("update is computed to the same bits" in said) == rests, name
+        assert ("last digits of another's update" in said) == rests, name
 
 
 def test_what_an_outsider_is_promised_for_the_noise_of_others_says_that_it_rests_on_them():

@@ -78,7 +78,7 @@ def test_rectangles_hold_every_record_once_with_little_padding(lengths):
     records = np.arange(ends[-1])[::-1].copy()
     found = {}
     for part in rectangles(records, np.arange(len(lengths)), ends - lengths, lengths):
-        assert all(padded(int(length)) == part.index.shape[1] <= 1.5 * length for length in part.lengths)
+        assert all(padded(int(length)) == part.index.shape[1] <= max(4, 1.5 * length) for length in part.lengths)
         own = part.mask(None).bool().numpy()
         for row, index, mask in zip(part.rows, part.index, own, strict=True):
             found[row] = index[mask]
@@ -88,10 +88,10 @@ def test_rectangles_hold_every_record_once_with_little_padding(lengths):
 
 
 @given(sizes_lists, st.integers(1, 15))
-def test_full_batches_have_no_padding_and_others_what_their_own_length_asks_for(sizes, batch_size):
+def test_full_batches_of_four_or_more_have_no_padding_and_others_what_their_own_length_asks_for(sizes, batch_size):
     for batch in EpochBatches(shard(sizes), batch_size, Streams(1), 3).step(0, len(sizes)):
         for length in batch.lengths:
-            assert batch.index.shape[1] == min(batch_size, padded(int(length)))
+            assert batch.index.shape[1] == max(4, min(batch_size, padded(int(length))))
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5])

@@ -9,8 +9,7 @@ import torch
 from sordino.data.client_data import Borrowed
 from sordino.models.losses import cross_entropy
 from sordino.random.streams import Streams
-from sordino.train import LocalTraining, Trainer, buffer
-from sordino.train import worker_pool
+from sordino.train import LocalTraining, Trainer, buffer, worker_pool
 from sordino.train.buffer import Library, SharedBuffer
 from sordino.train.worker import Worker
 from train.cohorts import mlp, weights

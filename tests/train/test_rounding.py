@@ -152,9 +152,15 @@ def test_a_client_does_not_change_what_others_add(extra, batch_size, mismatch):
     assert torch.equal(norms[:others], alone)
 
 
-@pytest.mark.parametrize("size", [8, 45, 300])
 @pytest.mark.parametrize("steps", [1, 5])
-@pytest.mark.parametrize("make", [lambda: mlp(inputs=6), Gated], ids=["layers", "own forward"])
+@pytest.mark.parametrize(
+    ("make", "size"),
+    [
+        *((lambda: mlp(inputs=6), size) for size in (1, 2, 3, 5, 8, 45, 300)),
+        *((lambda: nn.Sequential(nn.Linear(6, 10)), size) for size in (1, 2, 3, 5)),
+        *((Gated, size) for size in (8, 45, 300)),
+    ],
+)
 def test_a_client_changes_no_bit_of_anothers_update(make, steps, size):
     """Rounding, which local steps can make as large as they like, followed the longest batch, the place, and company.
 
@@ -216,7 +222,7 @@ def test_the_rounding_that_is_set_aside_covers_what_is_proved():
 
 def test_padding_follows_from_a_clients_own_batch():
     assert [padded(n) for n in (1, 5, 8, 9, 10, 11, 16, 17, 32, 33, 200, 600)] == [
-        1,
+        4,
         6,
         8,
         12,
@@ -372,3 +378,21 @@ def test_factors_of_few_digits_add_nothing(bound):
         assert float(torch.linalg.vector_norm(sums.double())) <= bound
         total, _ = gradients.clipped_clients(weights, x, y, torch.ones(1, 4), bound)
         assert float(torch.linalg.vector_norm(total.double())) <= bound
+
+
+@pytest.mark.parametrize("count", [1, 20])
+@pytest.mark.parametrize("name", [*MODELS, "own forward"])
+def test_a_client_that_is_not_finite_adds_nothing_also_alone_in_its_rectangle(name, count):
+    """Its leaving left nobody to compute, which ended the run."""
+    make, shape, classes = MODELS.get(name, (Gated, (6,), 4))
+    model = make()
+    sizes = np.array([5] * 6 + [count])
+    x, y = records("alike", int(sizes.sum()), shape, classes, 3)
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    data = ClientData(np.arange(7), ends, x, y)
+    trainer = Trainer(model, cross_entropy, LocalTraining("sgd", 0.3, steps=1, epochs=None), record=torch.zeros(shape))
+    without, _ = trainer.clipped_sum(weights(model), data.some(np.arange(7) < 6), BOUND, Streams(0), 1)
+    x[ends[6]] = torch.inf
+    total, norms = trainer.clipped_sum(weights(model), data, BOUND, Streams(0), 1)
+    torch.testing.assert_close(total, without, atol=1e-12, rtol=0)
+    assert not torch.isfinite(norms[6])

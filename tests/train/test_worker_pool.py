@@ -12,8 +12,7 @@ import torch
 
 from sordino.models.losses import cross_entropy
 from sordino.random.streams import Streams
-from sordino.train import LocalTraining, Trainer
-from sordino.train import worker_pool
+from sordino.train import LocalTraining, Trainer, worker_pool
 from sordino.train.worker import Worker
 from sordino.train.worker_pool import WorkerPool
 from train.cohorts import cnn, cohort, mlp, weights

@@ -60,6 +60,8 @@ def audit(
         raise RecipeError("--model and --data are what a run had: name a run folder, or leave them out")
     if everything and (target is not None or set_):
         raise RecipeError("--all audits every mechanism as listed: leave out the target and --set")
+    if target is None and not everything and attack is None:
+        raise RecipeError("nothing to audit: name a mechanism or a run folder, or give --all")
     kind = _kind(target, run, everything, attack)
     refuse_others(_USED[kind], f"on {_CALLED[kind]}: leave it out")
     if attack == "inversion":
@@ -68,8 +70,6 @@ def audit(
         )
     elif everything:
         _all(mode, trials, seed, as_json)
-    elif target is None:
-        raise RecipeError("nothing to audit: name a mechanism or a run folder, or give --all")
     elif run:
         _run(Path(target), Effort(shadows, attacked, pool, canaries), seed, as_json, model, data)
     elif target == "games":

@@ -14,7 +14,7 @@ from sordino.recipe import Recipe
 from sordino.runs.idle import idle
 from sordino.runs.setup import assemble
 
-_OWNED = "each member's policy says which records are its own"
+_OWNED = "records lie with the members, whose own policies say which they are and where they are kept"
 _SIMULATED: dict[str, tuple[tuple[str, ...], str]] = {
     "partition": ((), "records lie with the members, and nobody deals them out"),
     "dropout": ((), "members vanish by themselves"),

@@ -2,7 +2,7 @@
 
 A step's batches are cut into `Rectangle`s: clients with batches of similar length side by side, the rest padded and
 masked. Draws are keyed by (seed, round, client, epoch or step), and how long a client's row is follows from its own
-batch alone, so who else is in the cohort changes nothing.
+batch alone: who else is in the cohort changes neither.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from sordino.types import IntArray
 
 CACHED = 1 << 23
 """Numbers of records that are worked on at once: more would leave the caches, fewer make fixed costs count."""
+_FEWEST = 4
+"""Shortest row: of fewer records libraries are known to add up a client's products by its place among others."""
 _NARROWEST = 64
 """Fewest columns of a part, so that matrix products stay efficient."""
 
@@ -91,7 +93,7 @@ def rectangles(
     rows, starts, lengths = rows[longest_first], starts[longest_first], lengths[longest_first]
     while len(rows):
         length, below = padded(int(lengths[0])), padded(int(lengths[0]), below=True)
-        length = length if full is None else min(length, full)
+        length = length if full is None else max(_FEWEST, min(length, full))
         # lengths descend, so the first row that is too short for this rectangle opens the next one
         end = int(np.searchsorted(-lengths, -below, side="left"))
         offset = np.minimum(np.arange(length), lengths[:end, None] - 1)
@@ -100,7 +102,9 @@ def rectangles(
 
 
 def padded(length: int, below: bool = False) -> int:
-    """Returns the least of 1, 2, 3, 4, 6, …, 48, 64, 72, …, 256, 272, … that holds a batch (or the one `below` it)."""
+    """Returns the least of 4, 6, 8, 12, …, 48, 64, 72, …, 256, 272, … that holds a batch (or the one `below` it)."""
+    if length <= _FEWEST:
+        return 0 if below else _FEWEST
     step = 1 << max(0, (length - 1).bit_length() - (2 if length <= 64 else 4 if length <= 256 else 5))
     fits = -(-length // step) * step
     return fits - step if below else fits

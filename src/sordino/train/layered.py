@@ -27,7 +27,6 @@ SPREAD = 128
 ALIKE = 4
 """Fewest rows of a matrix product: among fewer, libraries are known to add up a row in another order."""
 
-
 _ENTRIES = 16
 """Entries of single precision that fill the 64 bytes at whose multiples the library's memory begins."""
 
@@ -70,6 +69,8 @@ class LayeredGradients:
     ) -> tuple[Tensor, Tensor]:
         total, norms = self._clip_clients(rows, x, y, weights, bound)
         good = torch.isfinite(norms)
+        if not good.any():
+            return rows.new_zeros(self.width, dtype=torch.float64), norms
         if not good.all():
             total, _ = self._clip_clients(rows, x[good], y[good], weights[good], bound)
         return total, norms

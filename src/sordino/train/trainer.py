@@ -100,9 +100,8 @@ class Trainer:
 
         Of clients that take a single step of plain SGD no update is ever in memory; the others train and are summed.
 
-        **Formal guarantees**: a client moves the sum, as it was computed, by at most clip_norm. Which of the two ways
-        it goes follows from its own records: their norms are rounded up by different amounts, so that a client which
-        sent all the others the other way would change what each of them adds.
+        **Formal guarantees**: a client moves the sum, as it was computed, by at most clip_norm. The two ways round
+        norms up differently, so nobody's way may depend on others: it follows from the client's own records.
         """
         counts = self._counts(data)
         single = (counts == 1) & (self._step is not None)

@@ -16,7 +16,7 @@ class Linear:
     """y = x·Wᵀ + b. Inner dimensions (a sequence) count as further rows of x.
 
     Weights that clients share are multiplied with the examples of all at once, and a client's own with its own, as many
-    clients as there are: a client alone is computed as it is beside others, to the bit.
+    clients as there are: a client alone is computed by the same products as beside others.
 
     **Formal guarantees**: squared norms by the Gram identity ‖Σ_i e_i x_iᵀ‖² = Σ_ij ⟨x_i, x_j⟩⟨e_i, e_j⟩, which needs
     no gradient in memory where examples are few.
