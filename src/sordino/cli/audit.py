@@ -62,7 +62,7 @@ def audit(
         raise RecipeError("--all audits every mechanism as listed: leave out the target and --set")
     if target is None and not everything and attack is None:
         raise RecipeError("nothing to audit: name a mechanism or a run folder, or give --all")
-    kind = _kind(target, run, everything, attack)
+    named, kind = target or "", _kind(target, run, everything, attack)
     refuse_others(_USED[kind], f"on {_CALLED[kind]}: leave it out")
     if attack == "inversion":
         _inversion(
@@ -71,13 +71,13 @@ def audit(
     elif everything:
         _all(mode, trials, seed, as_json)
     elif run:
-        _run(Path(target), Effort(shadows, attacked, pool, canaries), seed, as_json, model, data)
-    elif target == "games":
+        _run(Path(named), Effort(shadows, attacked, pool, canaries), seed, as_json, model, data)
+    elif named == "games":
         _list_games(as_json)
-    elif target in _game_names():
-        _game(target, seed, as_json)
+    elif named in _game_names():
+        _game(named, seed, as_json)
     else:
-        _mechanism(target, mode or "certified", set_ or [], trials, seed, as_json)
+        _mechanism(named, mode or "certified", set_ or [], trials, seed, as_json)
 
 
 _USED: dict[str, tuple[str, ...]] = {

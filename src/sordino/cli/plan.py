@@ -114,18 +114,8 @@ def plan(
         if population is None or rounds is None or epsilon is None:
             raise AccountingError("--choose needs --population, --rounds and --epsilon: they are what it follows from")
         forgets = Contraction(decay=weight_decay, momentum=momentum)
-        facts = Known(
-            unit,
-            trust,
-            population,
-            rounds,
-            parameters,
-            epsilon,
-            1e-5 if delta is None else delta,
-            dropout,
-            separation,
-            forgets,
-        )  # type: ignore[arg-type]
+        delta = 1e-5 if delta is None else delta
+        facts = Known(unit, trust, population, rounds, parameters, epsilon, delta, dropout, separation, forgets)  # type: ignore[arg-type]
         _choice(chosen_for(facts), as_json)
         return
     refuse_options(_OF_CHOICE, "without --choose, which follows from it: add that, or leave it out")
