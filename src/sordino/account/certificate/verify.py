@@ -12,9 +12,10 @@ from sordino.account.certificate.certificate import Assurance, Certificate, cert
 from sordino.account.ledger.coverage import payments
 from sordino.account.ledger.entry import LedgerEntry
 from sordino.account.ledger.hash_chain import HashChain
+from sordino.account.ledger.leaving import chance_written_down
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import LedgerTampered
-from sordino.events import Charge, Guarantee
+from sordino.events import Guarantee
 
 _TOLERANCE = 1e-6
 
@@ -67,11 +68,7 @@ def _require_told(entries: Sequence[LedgerEntry], certificate: Certificate, path
     Coins may have decided the end of a run, for which no less may be taken out of δ than the runs wrote down; and where
     noise followed releases, the promise is a filter's, for the whole budget, and not the price of the path.
     """
-    ends: dict[str, float] = {}
-    for entry in entries:
-        if not entry.charges or any(map(_shown_by_an_end, entry.charges)):
-            ends[entry.run] = max(ends.get(entry.run, 0.0), entry.early_end)
-    taken = min(1.0, sum(ends.values()))
+    taken = chance_written_down(entries)
     if not certificate.stopped_by_participation and certificate.early_end < taken * (1 - _TOLERANCE):
         raise LedgerTampered(
             f"the certificate takes {certificate.early_end:.3g} out of δ for ends of runs that coins could decide, and "
@@ -92,12 +89,6 @@ def _require_told(entries: Sequence[LedgerEntry], certificate: Certificate, path
             f"the certificate promises a {promise.unit} ε = {promise.epsilon} against the {promise.observer} {why}, "
             f"and by ledger {path} noise followed releases: make the certificate anew"
         )
-
-
-def _shown_by_an_end(charge: Charge) -> bool:
-    """Returns whether a promise rests on coins, or hides presence, which the end of a run could show."""
-    presence = (charge.guarantee.unit, charge.guarantee.adjacency) == ("client", "add_remove")
-    return charge.payers == "eligible" or presence
 
 
 def _again(ledger: Ledger, certificate: Certificate) -> Certificate:
