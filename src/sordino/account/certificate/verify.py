@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from sordino.account.accountants.filter import named
+from sordino.account.accountants.filter import Filter, NoFilter, named
 from sordino.account.certificate.certificate import Assurance, Certificate, certify
 from sordino.account.ledger.coverage import payments
 from sordino.account.ledger.entry import LedgerEntry
@@ -92,11 +92,10 @@ def _require_told(entries: Sequence[LedgerEntry], certificate: Certificate, path
 
 
 def _again(ledger: Ledger, certificate: Certificate) -> Certificate:
-    guarantees = {Guarantee(e.unit, e.observer, e.adjacency): e for e in certificate.entries}
     filters = {
-        guarantee: chosen
-        for guarantee, entry in guarantees.items()
-        if entry.epsilon is not None and (chosen := named(entry.accountant, entry.epsilon, entry.delta))
+        Guarantee(entry.unit, entry.observer, entry.adjacency): chosen
+        for entry in certificate.entries
+        if (chosen := _filter_of(entry))
     }
     return certify(
         ledger,
@@ -106,6 +105,13 @@ def _again(ledger: Ledger, certificate: Certificate) -> Certificate:
         early_end=certificate.early_end,
         accountant=certificate.accountant,
     )
+
+
+def _filter_of(entry: Assurance) -> Filter | None:
+    """Returns the filter that a promise names; where it admitted too little, or held nothing, one that says as much."""
+    if entry.epsilon is None:
+        return NoFilter(entry.delta) if "filter" in entry.accountant else None
+    return named(entry.accountant, entry.epsilon, entry.delta)
 
 
 def _compare(path: Path, found: Certificate, told: Certificate) -> None:
@@ -127,8 +133,9 @@ def _same(told: Assurance, found: Assurance) -> bool:
 
 
 def _agree(told: float | None, found: float | None) -> bool:
+    """Returns whether a number follows: a certificate may promise nothing where something is proved."""
     if told is None or found is None:
-        return told is found
+        return told is None
     return abs(told - found) <= _TOLERANCE * max(1.0, found)
 
 
