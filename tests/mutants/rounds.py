@@ -175,6 +175,11 @@ MUTANTS: tuple[Mutant, ...] = (
         ("one filter for every noise", "held", condition("False", "GaussianFilter")),
     ),
     *killed_by(
+        "review/test_runs_on_one_ledger.py::test_a_promise_that_adaptive_charges_only_imply_is_a_filters_too",
+        "server/filters.py",
+        ("no filter for what is only implied", "held", condition("False", "mine")),
+    ),
+    *killed_by(
         "train/test_rounding.py::test_factors_of_few_digits_add_nothing",
         "train/gradients.py",
         ("factors of few digits", "clip_factors", returned("factors.where(torch.isfinite(norms), 0.0)")),

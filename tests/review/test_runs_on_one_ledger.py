@@ -16,7 +16,8 @@ from sordino.account.ledger.ledger import Ledger
 from sordino.errors import BudgetExceeded, LedgerError, LedgerTampered
 from sordino.runs import run as runs
 
-COINS = {"select": {"kind": "poisson", "rate": 0.5}, "idle_settings": "warn", "progress": False}
+QUIET = {"idle_settings": "warn", "progress": False}
+COINS = {"select": {"kind": "poisson", "rate": 0.5}, **QUIET}
 
 
 def outsider(outcome):
@@ -102,6 +103,53 @@ def test_noise_that_followed_releases_is_held_by_a_filter_in_later_runs_too(tmp_
     for entry in free.certificate.entries:
         assert entry.epsilon is None and "no budget holds" in entry.reason
     assert all("no budget holds" in one.numbers.reason for one in free.document.promises)
+    for outcome in (first, second, free):  # a certificate may say less than its ledger proves
+        assert list(verify(tmp_path / "ledger.db", outcome.certificate))
+
+
+def test_a_promise_that_adaptive_charges_only_imply_is_a_filters_too(tmp_path):
+    """Another run's `zero_out` got the price of a path that had followed releases under `replace`: 5.90 beside 8."""
+    ledger = tmp_path / "ledger.db"
+    shared = {"ledger": {"path": str(ledger)}, "partition": {"clients": 12}, "data": {"public_fraction": 0.1}, **QUIET}
+    weak = {"name": "fed_ldp", "noise_multiplier": 60.0, "adjacency": "zero_out"}
+    run(out=tmp_path / "1", mechanism=weak, budget={"epsilon": 9}, run={"rounds": 1}, **shared)
+    chosen = {"name": "geometric", "refine": True, "adjacency": "replace"}
+    second = run(out=tmp_path / "2", mechanism=chosen, budget={"epsilon": 8}, run={"rounds": 5}, **shared)
+    implied = [one for one in second.certificate.entries if one.adjacency == "zero_out"]
+    assert [one.observer for one in implied] == ["server", "outsider"] and second.rounds > 0
+    for entry in implied:
+        assert entry.accountant == "gaussian-filter" and entry.epsilon == pytest.approx(8)
+    told = [one.epsilon for one in second.document.promises if one.adjacency == "zero_out"]
+    assert told == pytest.approx([8, 8])
+    assert list(verify(ledger, second.certificate)) and list(check(tmp_path / "2" / "public" / "certificate.json"))
+
+
+def test_a_promise_that_follows_from_a_later_runs_is_held_to_its_budget(tmp_path):
+    """A fixed run under `replace` after an adaptive one under `zero_out`: the latter was held to nothing at all."""
+    ledger = tmp_path / "ledger.db"
+    shared = {"ledger": {"path": str(ledger)}, "partition": {"clients": 12}, "data": {"public_fraction": 0.1}, **QUIET}
+    chosen = {"name": "geometric", "refine": True, "adjacency": "zero_out"}
+    run(out=tmp_path / "1", mechanism=chosen, budget={"epsilon": 8}, run={"rounds": 3}, **shared)
+    strong = {"name": "fed_ldp", "noise_multiplier": 60.0, "adjacency": "replace"}
+    second = run(out=tmp_path / "2", mechanism=strong, budget={"epsilon": 9}, run={"rounds": 1}, **shared)
+    for entry in second.certificate.entries:
+        if entry.adjacency == "zero_out":
+            assert entry.accountant == "gaussian-filter" and entry.epsilon == pytest.approx(9)
+    assert list(verify(ledger, second.certificate))
+
+
+def test_who_paid_what_nothing_bounds_is_left_out_by_a_filter_and_the_others_play(tmp_path):
+    """A Gaussian filter could not price what central trust shows the server: no run could begin after it."""
+    data = federation(20)
+    aside = replace(data, public_x=data.train_x[:8], public_y=data.train_y[:8])
+    shared = {"federation": aside, "ledger": {"path": str(tmp_path / "ledger.db")}, **QUIET}
+    central = {"select": {"kind": "poisson", "rate": 0.2}, "mechanism": {"name": "dp_fedavg", "noise_multiplier": 9.0}}
+    run(out=tmp_path / "1", budget={"epsilon": 8.0}, run={"rounds": 2}, **central, **shared)
+    chosen = {"name": "geometric", "refine": True, "adjacency": "zero_out"}
+    second = run(out=tmp_path / "2", mechanism=chosen, budget={"epsilon": 8.0}, run={"rounds": 2}, **shared)
+    (server,) = [one for one in second.certificate.entries if one.observer == "server"]
+    assert second.rounds == 2 and server.epsilon is None and "central trust" in server.reason
+    assert list(verify(tmp_path / "ledger.db", second.certificate))
 
 
 def forged(outcome, ledger, **said):

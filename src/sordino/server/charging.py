@@ -17,12 +17,13 @@ from sordino.account.certificate.document import CertificateDocument, Statement
 from sordino.account.certificate.publish import publish
 from sordino.account.ledger.budget import Budget
 from sordino.account.ledger.entry import LedgerEntry
+from sordino.account.ledger.leaving import chance_written_down
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import BudgetExceeded
 from sordino.events import Charge, Guarantee, Unbounded
 from sordino.mechanism import Mechanism
 from sordino.server.claims import claim_allows, claimed
-from sordino.server.early_end import chance_of_early_end, early_end_of_others
+from sordino.server.early_end import chance_of_early_end
 from sordino.server.epsilon_so_far import EpsilonSoFar
 from sordino.server.filters import held
 from sordino.stages import Released
@@ -227,7 +228,7 @@ class Charging:
             filters=self._held,
             # such an end depends on coins that an outsider must not see (docs/accounting.md)
             stopped_by_participation=stopped == "budget" and self._uneven,
-            early_end=min(1.0, self._early_end() + early_end_of_others(self.ledger, self.run)),
+            early_end=min(1.0, self._early_end() + chance_written_down(self.ledger.beside(self.run))),
             accountant=self.accountant,
             simulation=self.repeatable,
         )

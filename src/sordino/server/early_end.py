@@ -13,7 +13,7 @@ import numpy as np
 from sordino.account.accountants.accountant import epsilon as price
 from sordino.account.accountants.filter import filter_for
 from sordino.account.ledger.budget import Budget
-from sordino.account.ledger.leaving import chance_over_schedule
+from sordino.account.ledger.leaving import chance_over_schedule, hides_presence, told_by_an_end
 from sordino.account.ledger.ledger import Ledger
 from sordino.events import Charge, ComposedDpEvent, DpEvent, Guarantee, PoissonSampledDpEvent, Unbounded
 
@@ -41,9 +41,9 @@ def chance_of_early_end(
     without it, whether or not coins are involved.
     """
     told = [charge for charges in schedule for charge in charges]
-    if not any(_told_by_an_end(charge) for charge in told):
+    if not any(told_by_an_end(charge) for charge in told):
         return 0.0
-    hides, clients = any(map(_hides_presence, told)), _there(ledger, run)
+    hides, clients = any(map(hides_presence, told)), _there(ledger, run)
     if least is not None:
         clients = least if clients >= least else 0
     if hides and clients <= minimum:
@@ -92,28 +92,6 @@ def _there(ledger: Ledger, run: str) -> int:
         if entry.run == run and entry.round_ > 0:
             return max(1, entry.excluded.population - len(entry.excluded))
     return len(ledger.members)
-
-
-def early_end_of_others(ledger: Ledger, run: str) -> float:
-    """Returns a bound on the chance that coins decided the end of any other run on the ledger, as each wrote it down.
-
-    **Formal guarantees**: a promise to the federation's clients is about the releases of all runs together, so whatever
-    one of these runs takes out of δ is taken out of the δ of all. A run that coins ended counts as 1.
-    """
-    worst: dict[str, float] = {}
-    for entry in ledger.beside(run):
-        if not entry.charges or any(map(_told_by_an_end, entry.charges)):
-            worst[entry.run] = max(worst.get(entry.run, 0.0), entry.early_end)
-    return min(1.0, sum(worst.values()))
-
-
-def _told_by_an_end(charge: Charge) -> bool:
-    """Returns whether a promise rests on coins, or hides presence, which the end of a run could show."""
-    return charge.payers == "eligible" or _hides_presence(charge)
-
-
-def _hides_presence(charge: Charge) -> bool:
-    return charge.guarantee.unit == "client" and charge.guarantee.adjacency == "add_remove"
 
 
 def _by_guarantee(schedule: PlannedCharges, payers: str = "participants") -> dict[Guarantee, list[DpEvent]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from sordino.account.accountants.exact import separation
 from sordino.account.accountants.filter import Filter, GaussianFilter, NoFilter, RdpFilter, filter_for
 from sordino.account.accountants.history import flatten
-from sordino.account.ledger.coverage import payments
+from sordino.account.ledger.coverage import payments, source
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import RecipeError
 from sordino.events import ComposedDpEvent, DpEvent, Guarantee, Unbounded
@@ -41,21 +41,23 @@ def held(
     epsilon: float | None,
     delta: float,
 ) -> Mapping[Guarantee, Filter]:
-    """Returns the run's own filters, and one for every promise under which another run chose noise from its releases.
+    """Returns a filter for every promise under which this run, or another, chose noise from its releases.
 
     **Formal guarantees**: adding up prices of releases that were chosen from releases proves nothing, whichever run
     chose them. A filter does the sums of both, with this run's budget, which was fixed by its recipe: as the
-    certificate says, recipes of runs on one ledger do not follow from each other's releases.
-    **Edge cases**: without a budget, or where this run makes no such promise, nothing is promised. Where other runs
+    certificate says, recipes of runs on one ledger do not follow from each other's releases. A promise that only
+    another run made, and that follows from one of this run's, is paid for by this run's charges under that one: the
+    same filter adds them up, and admits each release before it happens (`Ledger.affordable`).
+    **Edge cases**: without a budget, or where no promise of this run implies it, nothing is promised. Where other runs
     released other than plain Gaussians, which a Gaussian filter cannot add up, a Rényi filter does: of an order that
     follows from this run's plan, and from nothing that was released.
     """
     others = [entry for entry in ledger.beside(run) if entry.charges]
-    if not others:
-        return own
     found = dict(own)
-    for guarantee in {*ledger.guarantees, *(c.guarantee for charges in schedule for c in charges)}:
-        if guarantee not in found and any(payments(entry, guarantee) for entry in others if entry.adaptive):
+    for guarantee in {*ledger.guarantees, *(c.guarantee for charges in schedule for c in charges)} - own.keys():
+        if (mine := source(own, guarantee)) is not None:
+            found[guarantee] = own[mine]
+        elif any(payments(entry, guarantee) for entry in others if entry.adaptive):
             found[guarantee] = _holding(_plan(schedule, guarantee), epsilon, delta, guarantee)
     for guarantee, chosen in found.items():
         paid = (payment.event for entry in others for payment in payments(entry, guarantee) or [])
@@ -66,7 +68,9 @@ def held(
 
 
 def _plan(schedule: PlannedCharges, guarantee: Guarantee) -> list[DpEvent]:
-    return [charge.event for charges in schedule for charge in charges if charge.guarantee == guarantee]
+    """Returns what the run is planned to pay under a promise, or under the one of its own from which that follows."""
+    mine = source((charge.guarantee for charges in schedule for charge in charges), guarantee)
+    return [charge.event for charges in schedule for charge in charges if charge.guarantee == mine]
 
 
 def _holding(plan: Sequence[DpEvent], epsilon: float | None, delta: float, guarantee: Guarantee) -> Filter:

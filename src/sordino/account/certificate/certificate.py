@@ -197,7 +197,7 @@ def _assure(
     prices = book.prices(delta, accountant).epsilon
     client, curve = book.ceiling(delta, accountant)
     if chosen is not None:
-        curve = _filtered(book, chosen)
+        curve = _filtered(book, chosen, curve.reason)
         prices = np.full(ledger.population, curve.epsilon(delta))
     if guarantee.observer == "outsider" and 0 < early_end < delta:
         curve = taken_out(curve, early_end)
@@ -227,9 +227,9 @@ def _assure(
     )
 
 
-def _filtered(book: Book, chosen: Filter) -> Curve:
+def _filtered(book: Book, chosen: Filter, unbounded: str | None) -> Curve:
     if not book.admitted(chosen, np.full(book.population, chosen.epsilon)).all():
-        words = f"more was released than the {chosen.name} admits"
+        words = unbounded or f"more was released than the {chosen.name} admits"
         return Curve(chosen.name, lambda delta: math.inf, lambda epsilon: 1.0, reason=words)
     reason = _UNHELD if math.isinf(chosen.epsilon) else None
     return Curve(chosen.name, chosen.promised, lambda epsilon: 1.0, _FILTERED, reason)

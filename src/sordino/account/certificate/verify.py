@@ -7,14 +7,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from sordino.account.accountants.filter import named
+from sordino.account.accountants.filter import Filter, NoFilter, named
 from sordino.account.certificate.certificate import Assurance, Certificate, certify
 from sordino.account.ledger.coverage import payments
 from sordino.account.ledger.entry import LedgerEntry
 from sordino.account.ledger.hash_chain import HashChain
+from sordino.account.ledger.leaving import chance_written_down
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import LedgerTampered
-from sordino.events import Charge, Guarantee
+from sordino.events import Guarantee
 
 _TOLERANCE = 1e-6
 
@@ -67,11 +68,7 @@ def _require_told(entries: Sequence[LedgerEntry], certificate: Certificate, path
     Coins may have decided the end of a run, for which no less may be taken out of δ than the runs wrote down; and where
     noise followed releases, the promise is a filter's, for the whole budget, and not the price of the path.
     """
-    ends: dict[str, float] = {}
-    for entry in entries:
-        if not entry.charges or any(map(_shown_by_an_end, entry.charges)):
-            ends[entry.run] = max(ends.get(entry.run, 0.0), entry.early_end)
-    taken = min(1.0, sum(ends.values()))
+    taken = chance_written_down(entries)
     if not certificate.stopped_by_participation and certificate.early_end < taken * (1 - _TOLERANCE):
         raise LedgerTampered(
             f"the certificate takes {certificate.early_end:.3g} out of δ for ends of runs that coins could decide, and "
@@ -94,18 +91,11 @@ def _require_told(entries: Sequence[LedgerEntry], certificate: Certificate, path
         )
 
 
-def _shown_by_an_end(charge: Charge) -> bool:
-    """Returns whether a promise rests on coins, or hides presence, which the end of a run could show."""
-    presence = (charge.guarantee.unit, charge.guarantee.adjacency) == ("client", "add_remove")
-    return charge.payers == "eligible" or presence
-
-
 def _again(ledger: Ledger, certificate: Certificate) -> Certificate:
-    guarantees = {Guarantee(e.unit, e.observer, e.adjacency): e for e in certificate.entries}
     filters = {
-        guarantee: chosen
-        for guarantee, entry in guarantees.items()
-        if entry.epsilon is not None and (chosen := named(entry.accountant, entry.epsilon, entry.delta))
+        Guarantee(entry.unit, entry.observer, entry.adjacency): chosen
+        for entry in certificate.entries
+        if (chosen := _filter_of(entry))
     }
     return certify(
         ledger,
@@ -115,6 +105,13 @@ def _again(ledger: Ledger, certificate: Certificate) -> Certificate:
         early_end=certificate.early_end,
         accountant=certificate.accountant,
     )
+
+
+def _filter_of(entry: Assurance) -> Filter | None:
+    """Returns the filter that a promise names; where it admitted too little, or held nothing, one that says as much."""
+    if entry.epsilon is None:
+        return NoFilter(entry.delta) if "filter" in entry.accountant else None
+    return named(entry.accountant, entry.epsilon, entry.delta)
 
 
 def _compare(path: Path, found: Certificate, told: Certificate) -> None:
@@ -136,8 +133,9 @@ def _same(told: Assurance, found: Assurance) -> bool:
 
 
 def _agree(told: float | None, found: float | None) -> bool:
+    """Returns whether a number follows: a certificate may promise nothing where something is proved."""
     if told is None or found is None:
-        return told is found
+        return told is None
     return abs(told - found) <= _TOLERANCE * max(1.0, found)
 
 

@@ -6,6 +6,8 @@ the kind asked for either made a stronger one from which it follows, or leaves t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sordino.account.ledger.book import Payment
 from sordino.account.ledger.entry import LedgerEntry
 from sordino.events import Guarantee
@@ -26,16 +28,22 @@ def implies(given: Guarantee, wanted: Guarantee) -> bool:
     return sees and (given.unit, given.adjacency, wanted.unit) == ("client", "replace", "record")
 
 
+def source(given: Iterable[Guarantee], wanted: Guarantee) -> Guarantee | None:
+    """Returns under which of the given promises `wanted` is paid for: itself, or the first from which it follows."""
+    ranked = sorted(set(given), key=lambda promise: (promise != wanted, str(promise)))
+    return next((promise for promise in ranked if implies(promise, wanted)), None)
+
+
 def payments(entry: LedgerEntry, wanted: Guarantee) -> list[Payment] | None:
     """Returns what a release costs under `wanted`, and whom; None when it promised nothing of the kind."""
     if not entry.charges:
         return []
-    for given in sorted({charge.guarantee for charge in entry.charges}, key=lambda g: (g != wanted, str(g))):
-        if implies(given, wanted):
-            return [
-                Payment(charge.event, entry.excluded if everyone else entry.participants, everyone)
-                for charge in entry.charges
-                if charge.guarantee == given
-                for everyone in [charge.payers == "eligible"]
-            ]
-    return None
+    given = source((charge.guarantee for charge in entry.charges), wanted)
+    if given is None:
+        return None
+    return [
+        Payment(charge.event, entry.excluded if everyone else entry.participants, everyone)
+        for charge in entry.charges
+        if charge.guarantee == given
+        for everyone in [charge.payers == "eligible"]
+    ]

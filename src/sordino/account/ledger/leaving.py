@@ -9,16 +9,41 @@ is added to δ.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from scipy.stats import binom
 
+from sordino.account.ledger.entry import LedgerEntry
 from sordino.errors import AccountingError
+from sordino.events import Charge
 from sordino.types import FloatArray, IntArray
 
 _UNITS = 2048
 """Steps of the grid on which costs are added up, each rounded up to it."""
+
+
+def hides_presence(charge: Charge) -> bool:
+    """Returns whether a charge's promise is that nobody learns whether a client is there."""
+    return charge.guarantee.unit == "client" and charge.guarantee.adjacency == "add_remove"
+
+
+def told_by_an_end(charge: Charge) -> bool:
+    """Returns whether a promise rests on coins, or hides presence, which the end of a run could show."""
+    return charge.payers == "eligible" or hides_presence(charge)
+
+
+def chance_written_down(entries: Iterable[LedgerEntry]) -> float:
+    """Returns a bound on the chance that coins decided the end of any run, as the runs' releases wrote it down.
+
+    **Formal guarantees**: a promise to the federation's clients is about the releases of all runs together, so whatever
+    one of these runs takes out of δ is taken out of the δ of all. A run that coins ended counts as 1.
+    """
+    worst: dict[str, float] = {}
+    for entry in entries:
+        if not entry.charges or any(map(told_by_an_end, entry.charges)):
+            worst[entry.run] = max(worst.get(entry.run, 0.0), entry.early_end)
+    return min(1.0, sum(worst.values()))
 
 
 def chance_of_early_end(population: int, minimum: int, rate: float, rounds: int, cap: int) -> float:

@@ -15,7 +15,7 @@ from sordino.account.accountants.accountant import Curve, epsilon, price, requir
 from sordino.account.accountants.filter import Filter
 from sordino.account.accountants.history import flatten, key
 from sordino.account.ledger.budget import Headroom, divide
-from sordino.events import DpEvent
+from sordino.events import DpEvent, Unbounded
 from sordino.types import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -129,11 +129,20 @@ def charged(book: Book, delta: float, accountant: str = "pld") -> list[Mapping[D
 def admitted(
     book: Book, chosen: Filter, limits: FloatArray, event: DpEvent | None = None, clients: IntArray | None = None
 ) -> BoolArray:
-    """Returns whom of the clients (None: all) the filter, lowered to each one's limit, admits, `event` included."""
+    """Returns whom of the clients (None: all) the filter, lowered to each one's limit, admits, `event` included.
+
+    Whoever paid what nothing bounds has spent more than any filter that holds to a budget admits.
+    """
     adjacency, events = book.guarantee.adjacency, book.events(event)
     if not events:
         return np.ones(len(limits), np.bool_)
-    spent = book.sums({kind: np.array([chosen.cost(kind, adjacency)]) for kind in events}, event)[0]
+    lost = {kind: any(isinstance(leaf, Unbounded) for leaf in flatten(kind)) for kind in events}
+    costs = {kind: np.array([0.0 if lost[kind] else chosen.cost(kind, adjacency)]) for kind in events}
+    spent = book.sums(costs, event)[0]
+    if any(lost.values()):
+        spent = np.where(
+            book.sums({kind: np.array([float(lost[kind])]) for kind in events}, event)[0] > 0.5, np.inf, spent
+        )
     spent = spent if clients is None else spent[clients]
     distinct, inverse = np.unique(np.minimum(limits, chosen.epsilon), return_inverse=True)
     capacity = np.array([chosen.lowered(float(limit)).capacity for limit in distinct])[inverse]

@@ -15,7 +15,7 @@ from sordino.account.ledger.budget import Budget, Headroom
 from sordino.account.ledger.chain_reader import LedgerRow
 from sordino.account.ledger.clients import NAMES
 from sordino.account.ledger.cohort import Cohort
-from sordino.account.ledger.coverage import implies
+from sordino.account.ledger.coverage import source
 from sordino.account.ledger.entry import LedgerEntry, normal
 from sordino.account.ledger.hash_chain import HashChain
 from sordino.account.ledger.heads import HeadLog, check_all
@@ -232,7 +232,7 @@ class LedgerReader:
         given = {charge.guarantee for charge in charges}
         told = []
         for older in self.guarantees:
-            by = next((g for g in sorted(given, key=str) if implies(g, older)), None) if older not in given else None
+            by = source(given, older) if older not in given else None
             if by is not None and (bound is None or by in bound):
                 told += [Charge(older, charge.event, charge.payers) for charge in charges if charge.guarantee == by]
         return told
