@@ -43,11 +43,18 @@ class Rectangle:
     def take(self, records: Tensor) -> Tensor:
         """Returns the batches `[clients, length, …]`: a view where they lie side by side, else a copy."""
         index = self.index.ravel()
-        taken = records[index[0] : index[0] + len(index)]
-        aligned = taken.data_ptr() % 64 == 0  # or the library may add up in another order, and bits would differ
-        if not (aligned and len(taken) == len(index) and (index[1:] - index[:-1] == 1).all()):
+        taken = self._side_by_side(records, index)
+        if taken is None:
             taken = records.index_select(0, torch.from_numpy(index))
         return taken.view(*self.index.shape, *records.shape[1:])
+
+    @staticmethod
+    def _side_by_side(records: Tensor, index: IntArray) -> Tensor | None:
+        if index[-1] - index[0] + 1 != len(index) or not (index[1:] - index[:-1] == 1).all():
+            return None
+        taken = records[index[0] : index[0] + len(index)]
+        # askew, the library may add up in another order, and bits would differ
+        return taken if taken.data_ptr() % 64 == 0 else None
 
     def narrower(self, numbers: int, more_than: int) -> Iterator[Rectangle]:
         """Yields the rectangle in parts of fewer columns, where records of so many numbers would not fit a cache.

@@ -16,7 +16,17 @@ from torch.nn import functional
 from sordino.models.losses import Loss
 from sordino.train.closed_form import output_error
 from sordino.train.gradients import SINGLE, clip_factors, held
-from sordino.train.layers.layer import DOUBLES, PIECE, ROUNDING, SINGLE_ERROR, TINY, Layer, Single, Weighted
+from sordino.train.layers.layer import (
+    DOUBLES,
+    PIECE,
+    ROUNDING,
+    SINGLE_ERROR,
+    TINY,
+    Component,
+    Layer,
+    Single,
+    Weighted,
+)
 
 Term = tuple[Weighted, Tensor, Tensor]
 """A layer, its inputs, and the error at its outputs."""
@@ -35,11 +45,14 @@ class LayeredGradients:
     """Gradients of a sequence of layers."""
 
     fewest = ALIKE
+    _all_written = False  # whether the layers' weights are all there is
 
     def __init__(self, layers: list[Layer], loss: Loss, width: int) -> None:
         self.layers, self.loss, self.width = layers, loss, width
         self._footprints: dict[tuple[int, ...], int] = {}
         self._first = min(place for place, layer in enumerate(layers) if hasattr(layer, "gradient"))
+        parts = [part for layer in layers for part in vars(layer).values() if isinstance(part, Component)]
+        self._all_written = sum(part.size for part in parts) == width
 
     def footprint(self, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
         """Returns how many numbers the layers hold for one record of the given shape."""
@@ -58,7 +71,7 @@ class LayeredGradients:
         return x
 
     def gradients(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-        out = _aligned(rows, len(x), self.width, rows.dtype)
+        out = self._room(rows, len(x), rows.dtype)
         with torch.no_grad():
             for layer, inputs, error in self._terms(rows, x, y, weights):
                 layer.gradient(inputs, error, out)
@@ -115,10 +128,19 @@ class LayeredGradients:
         positions = max([1, *(error[0, 0, ..., 0].numel() for _, _, error in others)])
         held(mask.shape[1] * positions, mask.shape[1], SPREAD if positions > 1 else 1)
         dtype = rows.dtype if mask.shape[1] * positions <= SINGLE else torch.float64
-        out = self._collected(scaled, _aligned(rows, len(x), self.width, dtype))
+        out = self._collected(scaled, self._room(rows, len(x), dtype))
         for layer, parts in single.items():
             cast(Single, layer).place(tuple(_weighted(factors, each) for each in parts), out)
         return out, norms
+
+    def _room(self, like: Tensor, count: int, dtype: torch.dtype) -> Tensor:
+        """Returns room for gradients `[count, width]`, whose rows begin where the library's own memory does.
+
+        Products are added up in another order where their result lies askew: a client's gradient would follow its
+        place. What no layer writes is zero.
+        """
+        make = like.new_empty if self._all_written else like.new_zeros
+        return make(count, -(-self.width // _ENTRIES) * _ENTRIES, dtype=dtype)[:, : self.width]
 
     def _collected(self, terms: list[Term], out: Tensor) -> Tensor:
         for layer, inputs, error in terms:
@@ -145,14 +167,6 @@ class LayeredGradients:
                 yield cast(Weighted, layer), kept, error
             if place > self._first:
                 error = layer.backward(rows, kept, error)
-
-
-def _aligned(like: Tensor, count: int, width: int, dtype: torch.dtype) -> Tensor:
-    """Returns zeros `[count, width]` whose rows begin where the library's own memory does.
-
-    Products are added up in another order where their result lies askew: a client's gradient would follow its place.
-    """
-    return like.new_zeros(count, -(-width // _ENTRIES) * _ENTRIES, dtype=dtype)[:, :width]
 
 
 def _together(tensor: Tensor) -> Tensor:
