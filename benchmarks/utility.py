@@ -2,7 +2,7 @@
 
 python -m benchmarks.utility                          # every recipe, seeds 0 to 4; what is measured is not run again
 python -m benchmarks.utility --only mnist --seeds 1   # some recipes, by how their names begin
-python -m benchmarks.utility --ablation --only adult  # one part left out, added or changed; also: digits, mnist
+python -m benchmarks.utility --ablation --only adult  # one part left out, added or changed; also: digits, mnist-…
 python -m benchmarks.utility --write                  # the tables alone
 
 Data sets are looked for in $SORDINO_DATA. Results are kept in benchmarks/utility.jsonl, one line a run.
@@ -51,6 +51,8 @@ GOALS = {
 AS_IT_IS = "as it is"
 FLOATS = ("aggregate.kind=plain",)
 MEDIAN = ("mechanism.trust=central", "mechanism.quantile=0.5")
+NO_WHITENING = ("opening.channel_moment=0", "opening.ridge=0.2")
+NO_OPENING = ("opening.feature_mean=0", *NO_WHITENING)
 ABLATION: dict[str, dict[str, tuple[str, ...]]] = {
     "digits-eps-1": {
         AS_IT_IS: (),
@@ -59,6 +61,12 @@ ABLATION: dict[str, dict[str, tuple[str, ...]]] = {
             "data.feature_scales=2",
             "data.feature_norm=auto",
             "data.normalise=unit",
+        ),
+        "random patterns in place of scattering": (
+            "data.features=random",
+            "data.feature_count=32",
+            "data.feature_scales=2",
+            "data.feature_norm=auto",
         ),
         "two scales": ("data.feature_scales=2",),
         "with roots (`root`)": ("data.feature_norm=root",),
@@ -86,7 +94,7 @@ ABLATION: dict[str, dict[str, tuple[str, ...]]] = {
     "mnist-eps-1": {
         AS_IT_IS: (),
         "pixels in place of scattering": ("data.features=none", "data.normalise=unit"),
-        "without whitening": ("opening.channel_moment=0",),
+        "without whitening": NO_WHITENING,
         "without the mean": ("opening.feature_mean=0",),
         "with momentum 0.9, a tenth of the step": ("server.momentum=0.9", "server.path=1400"),
         "average of the second half": ("server.average=0.5",),
@@ -95,11 +103,25 @@ ABLATION: dict[str, dict[str, tuple[str, ...]]] = {
         "a trusted server, a clip norm that follows the median": MEDIAN,
         "floats in place of integers": FLOATS,
         "patches in place of scattering": ("data.features=patches", "data.feature_count=256"),
-        "without any opening": ("opening.feature_mean=0", "opening.channel_moment=0"),
+        "random patterns in place of scattering": ("data.features=random", "data.feature_count=256"),
+        "without any opening": NO_OPENING,
         "without roots (`group`)": ("data.feature_norm=group",),
         "clip norm 0.5, the same path": ("mechanism.clip_norm=0.5",),
         "20 rounds, the same path": ("run.rounds=20",),
         "usual path (`auto`)": ("server.path=auto",),
+    },
+    "mnist-writers-eps-8": {
+        AS_IT_IS: (),
+        "pixels in place of scattering": ("data.features=none", "data.normalise=unit"),
+        "without whitening": NO_WHITENING,
+        "without any opening": NO_OPENING,
+        "the last model in place of an average": ("server.average=0",),
+        "a trusted server": ("mechanism.name=dp_fedavg",),
+        "a trusted server, without any opening": ("mechanism.name=dp_fedavg", *NO_OPENING),
+        "a trusted server, without any opening, a clip norm that follows the median": (
+            "mechanism.name=dp_fedavg_adaptive",
+            *NO_OPENING,
+        ),
     },
 }
 """What is left out, added or changed, one at a time, from a recipe."""
