@@ -42,7 +42,7 @@ def ledger(
     if verify:
         from sordino.account.certificate.verify import verify as check
 
-        checked = list(check(path, certificate, heads=heads, witness=witness, kept=head or []))
+        checked = list(check(path, certificate, heads=heads, witness=witness, kept=head or [], run=name))
         print(
             strict_json.dumps({"verified": True, "ledger": str(path), "checks": checked})
             if as_json

@@ -16,7 +16,7 @@ from sordino.account.certificate.certificate import Certificate, certify
 from sordino.account.certificate.document import CertificateDocument, Statement
 from sordino.account.certificate.publish import publish
 from sordino.account.ledger.budget import Budget
-from sordino.account.ledger.entry import LedgerEntry
+from sordino.account.ledger.entry import LedgerEntry, RunLimit
 from sordino.account.ledger.leaving import chance_written_down
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import BudgetExceeded
@@ -151,6 +151,7 @@ class Charging:
             head,
             early_end=self._early_end(),
             adaptive=self.mechanism.adaptive,
+            limit=RunLimit(self.epsilon, self.delta),
         )
 
     def reserve_for_everybody(self, round_: int, charges: Sequence[Charge], what: str, instead: str) -> int:

@@ -18,6 +18,10 @@ from sordino.errors import LedgerTampered
 from sordino.events import Guarantee
 
 _TOLERANCE = 1e-6
+_UNNAMED = (
+    "the budget that its filter holds is the certificate's own word, as its releases do not name one (earlier versions "
+    "did not write it down): compare it with the recipe"
+)
 
 
 def verify(
@@ -27,6 +31,7 @@ def verify(
     heads: Path | None = None,
     witness: Path | None = None,
     kept: Sequence[str] = (),
+    run: str | None = None,
 ) -> Iterator[str]:
     """Yields what was checked, one sentence each.
 
@@ -36,6 +41,7 @@ def verify(
         heads: a copy of the ledger's head log; None for the one that it names itself.
         witness: another file to which its heads were published.
         kept: heads (in hex) that somebody kept, from certificates, checkpoints or lines of a head log.
+        run: the name in the ledger of the run whose certificate it is; None for any of them.
 
     Raises:
         LedgerTampered: at the first thing that does not hold.
@@ -57,9 +63,37 @@ def verify(
     if certificate is not None:
         with Ledger.open(path, write=False, heads=heads, until=certificate.ledger_head) as ledger:
             told = {row.seq for row, _ in rows if row.kind == "reserve" and "early_end" in json.loads(row.body)}
+            unchecked = _require_budget(ledger.entries, certificate, path, run)
             _require_told([entry for entry in ledger.entries if entry.seq in told], certificate, path)
             _compare(path, _again(ledger, certificate), certificate)
-        yield f"certificate: all {len(certificate.entries)} promises follow from the ledger"
+        yield f"certificate: all {len(certificate.entries)} promises follow from the ledger{unchecked}"
+
+
+def _require_budget(entries: Sequence[LedgerEntry], certificate: Certificate, path: Path, run: str | None) -> str:
+    """Holds a certificate's budget to the one that its run wrote down with every release.
+
+    **Formal guarantees**: a filter promises the budget that was fixed before the first release, however little the path
+    spent. A budget that is named afterwards is hindsight, and is found wherever the run's releases name theirs.
+
+    Returns:
+        What could not be checked, in words that end a sentence; empty where all was, or nothing rests on it.
+    """
+    mine = [entry for entry in entries if entry.run == run] or entries
+    limits = dict.fromkeys(entry.limit for entry in mine if entry.limit is not None)
+    if (certificate.budget_epsilon, certificate.delta) in limits:
+        return ""
+    if not limits or {entry.run for entry in mine} - {entry.run for entry in mine if entry.limit is not None}:
+        held = any(promise.epsilon is not None and _filter_of(promise) for promise in certificate.entries)
+        return f"; {_UNNAMED}" if held else ""
+    told = " or ".join(map(_budget_words, limits))
+    raise LedgerTampered(
+        f"the certificate names the budget {_budget_words((certificate.budget_epsilon, certificate.delta))}, and by "
+        f"ledger {path} its run was held to {told}: make the certificate anew"
+    )
+
+
+def _budget_words(limit: tuple[float | None, float]) -> str:
+    return f"ε = {'none' if limit[0] is None else f'{limit[0]:g}'} at δ = {limit[1]:g}"
 
 
 def _require_told(entries: Sequence[LedgerEntry], certificate: Certificate, path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,13 @@ from sordino.account.ledger.chain_reader import LedgerRow
 from sordino.account.ledger.cohort import Cohort
 from sordino.errors import LedgerError
 from sordino.events import Charge, Guarantee, decode, encode
+
+
+class RunLimit(NamedTuple):
+    """The budget that a run was held to; an ε of None binds nobody."""
+
+    epsilon: float | None
+    delta: float
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,8 @@ class LedgerEntry:
     """The chance, as known when it was reserved, that coins decide when its run ends; 1 for a run that ended so."""
     adaptive: bool = False
     """Whether noise or sampling of its run follow what the run released, so that a filter has to hold it."""
+    limit: RunLimit | None = None
+    """The budget of its run, which a filter's promise rests on; None where nobody wrote it down."""
 
     def same_release(self, other: LedgerEntry) -> bool:
         """Returns whether both describe the same bits: the same run, round, clients, charges, seed and data."""
@@ -69,6 +78,8 @@ def reserve_row(entry: LedgerEntry, delta: float) -> LedgerRow:
         "adaptive": entry.adaptive,
         "time": entry.time,
     }
+    if entry.limit is not None:
+        body["limit"] = entry.limit
     return LedgerRow(entry.seq, "reserve", canonical(body), entry.participants.pack(), entry.excluded.pack())
 
 
@@ -88,6 +99,7 @@ def read_reserve(row: LedgerRow, population: int) -> LedgerEntry:
         costs=tuple(body["costs"]),
         early_end=float(body.get("early_end", 1.0)),  # what earlier versions did not write down is not assumed
         adaptive=bool(body.get("adaptive", True)),
+        limit=RunLimit(*body["limit"]) if "limit" in body else None,
     )
 
 

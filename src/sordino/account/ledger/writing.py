@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 
 from sordino.account.ledger.cohort import Cohort
-from sordino.account.ledger.entry import LedgerEntry, costs_of, normal, now, reserve_row, settle_row
+from sordino.account.ledger.entry import LedgerEntry, RunLimit, costs_of, normal, now, reserve_row, settle_row
 from sordino.account.ledger.reading import LedgerReader
 from sordino.account.ledger.settlement import refuse_dearer
 from sordino.errors import LedgerError, LedgerMoved
@@ -58,6 +58,7 @@ class LedgerWriter(LedgerReader):
         head: str | None = None,
         early_end: float = 0.0,
         adaptive: bool = False,
+        limit: RunLimit | None = None,
     ) -> int:
         """Writes down a release before it happens, and returns its number once that is safe on disk.
 
@@ -75,6 +76,7 @@ class LedgerWriter(LedgerReader):
                 that was reserved before is reserved.
             early_end: the chance that coins decide when the run ends, which later runs on this ledger have to know.
             adaptive: whether the run's noise follows its releases, so that later certificates need a filter, too.
+            limit: the budget that the run is held to, so that nobody can change it in the certificate later.
 
         Raises:
             LedgerMoved: the head is another one by now, so the answer may be another one, too: ask again.
@@ -96,6 +98,7 @@ class LedgerWriter(LedgerReader):
                 fingerprint=mark,
                 early_end=early_end,
                 adaptive=adaptive,
+                limit=limit,
                 time=now(),
                 costs=costs_of(paid, self.delta),
             )
