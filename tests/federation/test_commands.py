@@ -118,6 +118,7 @@ model.name = "linear"
         ('data.name = "adult"', "data.name has no effect across machines, where records lie with the members"),
         ('data.file = "all.csv"', "data.file has no effect across machines"),
         ("run.notes = true", "run.notes has no effect across machines"),
+        ('ledger.plan = "whole"', "ledger.plan has no effect across machines, where noise is planned for the whole"),
         ('aggregate.fidelity = "masked"', "aggregate.fidelity has no effect across machines"),
         ('aggregate.kind = "plain"', "aggregate.kind is 'plain' under distributed trust"),
     ],

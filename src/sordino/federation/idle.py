@@ -15,12 +15,14 @@ from sordino.runs.idle import idle
 from sordino.runs.setup import assemble
 
 _OWNED = "records lie with the members, whose own policies say which they are and where they are kept"
+_WHOLE = "noise is planned for the whole budget, unless mechanism.noise_multiplier sets it for what is left"
 _SIMULATED: dict[str, tuple[tuple[str, ...], str]] = {
     "partition": ((), "records lie with the members, and nobody deals them out"),
     "dropout": ((), "members vanish by themselves"),
     "data": (("name", "folder", "file", "client", "classes", "test", "cache", "public_fraction"), _OWNED),
     "public": (("part", "sizes"), "nobody counts records that lie with the members"),
     "run": (("notes",), "nobody sees what a simulation could note"),
+    "ledger": (("plan",), _WHOLE),
 }
 """Settings that only a simulation has a use for, and why machines have none. No names: the whole section."""
 
