@@ -28,6 +28,15 @@ def test_a_recipe_that_nests_without_end_is_told_so(tmp_path):
         Recipe.load(tmp_path / "deep.toml")
 
 
+@pytest.mark.parametrize("text", ["", "# nothing yet\n\n", "[run]\n[data]\n"])
+def test_a_recipe_that_sets_nothing_is_not_taken_for_the_default(tmp_path, text):
+    path = tmp_path / "empty.toml"
+    path.write_text(text)
+    for settings in ([], ["run.rounds=7"]):
+        with pytest.raises(RecipeError, match=r"empty.toml sets nothing: write settings into it .*or leave it out"):
+            Recipe.load(path, settings)
+
+
 @pytest.mark.parametrize(
     "setting",
     [("geometric", "theta=1e308"), ("local_dp_sgd", "sampling_rate=1e-9"), ("a_dpfl", "sampling_rate=1e-9")],

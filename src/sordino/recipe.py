@@ -90,6 +90,11 @@ class Recipe(Section):
         if path is None:
             return cls.begin(settings=settings)
         tree = _parse(Path(path))
+        if not any(part != {} for part in tree.values()):  # an empty file, comments, sections without settings
+            raise RecipeError(
+                f"recipe {path} sets nothing: write settings into it (`sordino recipe` prints the default's), or leave "
+                "it out to begin with the default"
+            )
         for setting in settings:
             put(tree, setting)
         return cls.from_dict(tree)
