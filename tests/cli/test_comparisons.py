@@ -71,3 +71,13 @@ def test_a_full_disk_leaves_the_last_comparison_whole(tmp_path, command, monkeyp
     failed = command(*asked, cwd=tmp_path, code=2)
     assert "No space left" in failed.stderr and (tmp_path / "made" / "comparison.json").read_bytes() == kept
     assert not list(Path(tmp_path / "made").glob(".*"))
+
+
+def test_a_terminal_of_80_columns_shows_every_number_whole(tmp_path, command, monkeypatch):
+    """The table asked for 120 columns, so that its lines broke in the middle of numbers."""
+    monkeypatch.setenv("COLUMNS", "80")
+    done = command("compare", "geometric", *PLAIN[1:], "--no-images", "--out=made", cwd=tmp_path)
+    table = done.stdout[done.stdout.index("client against the server") :]
+    assert max(map(len, table.splitlines())) <= 80
+    (panel,) = json.loads((tmp_path / "made" / "comparison.json").read_text())["panels"]
+    assert len(panel["rows"]) > 1 and all(f" {100 * row['mean']:.2f} %" in table for row in panel["rows"])

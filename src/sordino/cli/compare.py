@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -151,26 +152,50 @@ def _reasons(trials: Sequence[Trial], failed: Mapping[Path, str]) -> dict[str, s
 def _show(
     panels: Mapping[Class, Sequence[Standing]], top: float | None, failed: Mapping[str, str], target: Path
 ) -> None:
-    from sordino.compare.page import mean_score, score, verdict
-    from sordino.report.words import number
+    from sordino.compare.page import mean_score
 
-    wide = max(terminal().width, 120)
-    console = terminal(width=wide, soft_wrap=True, highlight=False)
+    console = terminal(width=max(terminal().width, 80), highlight=False)
     for kind, rows in panels.items():
-        table = Table(box=SIMPLE_HEAD, pad_edge=False, title=kind.title, title_justify="left")
-        for name in ("contender", "budget ε", "certified ε", "claimed ε", "score", "against the best", "s", "kB/round"):
-            table.add_column(name, justify="left" if name in ("contender", "against the best") else "right")
-        alone = len({row.contender.label for row in rows}) == 1
-        for row in rows:
-            claimed = "–" if row.claimed is None else number(row.claimed)
-            table.add_row(
-                shown(row.contender.label), f"{row.epsilon:g}", number(row.certified), claimed, score(row),
-                "alone in its class" if alone else verdict(row),
-                f"{row.seconds:.1f}", f"{row.bytes_sent / 1000:,.1f}",
-            )  # fmt: skip
-        console.print(table)
+        wide = _table(kind, rows)
+        fits = console.measure(wide, options=console.options.update(width=sys.maxsize)).maximum <= console.width
+        console.print(wide if fits else _table(kind, rows, stacked=True))
+    console.soft_wrap = True
     if top is not None:
         console.print(f"without privacy (fedavg): {mean_score(top)}")
     for label, reason in failed.items():
         console.print(f"[yellow]{shown(label)} could not be played:[/] {shown(reason)}")
     console.print(f"[bold]{shown(target)}[/]")
+
+
+def _table(kind: Class, rows: Sequence[Standing], stacked: bool = False) -> Table:
+    """Returns the standings of a class; `stacked`, each contender has a few short lines, which fit 80 columns."""
+    alone = len({row.contender.label for row in rows}) == 1
+    lines = [_HEADS, *(_cells(row, alone) for row in rows)]
+    if all(row.claimed is None for row in rows):
+        lines = [[*cells[:3], *cells[4:]] for cells in lines]
+    if stacked:
+        lines = [[cells[0], *map("\n".join, (cells[1:-4], cells[-4:-2], cells[-2:]))] for cells in lines]
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, title=kind.title, title_justify="left", leading=int(stacked))
+    for head in lines[0]:
+        words = head == _HEADS[0] or _HEADS[5] in head
+        table.add_column(head, justify="left" if words else "right", overflow="fold", no_wrap=not words)
+    for cells in lines[1:]:
+        table.add_row(*cells)
+    return table
+
+
+_HEADS = ["contender", "budget ε", "certified ε", "claimed ε", "score", "against the best", "s", "kB/round"]
+
+
+def _cells(row: Standing, alone: bool) -> list[str]:
+    """Returns what stands below the heads for one contender."""
+    from sordino.compare.page import score, verdict
+    from sordino.report.words import number
+
+    claimed = "–" if row.claimed is None else number(row.claimed)
+    against = "alone in its class" if alone else verdict(row)
+    seconds, sent = f"{row.seconds:.1f}", f"{row.bytes_sent / 1000:,.1f}"
+    return [
+        shown(row.contender.label), f"{row.epsilon:g}", number(row.certified), claimed, score(row), against,
+        seconds, sent,
+    ]  # fmt: skip
