@@ -200,6 +200,26 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a client alone is computed otherwise", "Linear.forward", condition("len(rows) == 1", "rows")),
     ),
     *killed_by(
+        "review/test_places.py::test_a_record_that_leaves_changes_nothing_that_others_contribute",
+        "products.py",
+        ("thin matrices as they are", "wide", returned("tensor")),
+    ),
+    *killed_by(
+        "review/test_places.py::test_what_a_map_makes_of_a_record_follows_from_that_record",
+        "products.py",
+        ("few rows as they are", "few_or_many", assigned("filled", "x")),
+    ),
+    *killed_by(
+        "review/test_places.py::test_a_record_changes_a_count_of_right_answers_by_one",
+        "train/trainer.py",
+        ("few records are answered alone", "Trainer.right", assigned("filled", "x")),
+    ),
+    *killed_by(
+        "review/test_places.py::test_an_engine_that_follows_places_is_found_and_not_used",
+        "train/agreement.py",
+        ("places are not tried", "_alike", returned("True")),
+    ),
+    *killed_by(
         "models/test_models.py::test_models_whose_gradients_tell_of_other_records_are_found",
         "models/probing.py",
         ("what a model kept does not count in gradients", "probe", condition("False", "alone")),

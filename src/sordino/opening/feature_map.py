@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from sordino.data.client_data import ClientData
 from sordino.data.features.norms import UnitRows
 from sordino.data.federation import Federation
+from sordino.products import few_or_many, matrices
 from sordino.terms import Knobs
 
 MEAN, TURN = "feature_mean", "channel_turn"
@@ -24,8 +25,8 @@ class FeatureMap(nn.Module):
     Either part may be missing; a missing one does nothing, its scaling included.
 
     **Formal guarantees**: m and A were released (and charged), so the map is public; it acts on each record by itself,
-    so unit, adjacency and sensitivity are those of the records. Every row that comes out has norm at most 1 (within
-    rounding).
+    so unit, adjacency and sensitivity are those of the records: to the bit, wherever a record stands among others
+    (`products.py`). Every row that comes out has norm at most 1 (within rounding).
     **Edge cases**: records of any shape: the first dimension holds channels, the others are places; flat records have
     one place. A row that becomes zero stays zero. An empty batch is no error.
     """
@@ -56,7 +57,8 @@ class FeatureMap(nn.Module):
         if self.mean is not None:
             x = unit(x - self.mean.view(x.shape[1:]))
         if self.turn is not None and len(x):
-            x = unit((self.turn @ x.flatten(2) if x.dim() > 2 else x @ self.turn.T).view_as(x))
+            turned = matrices(self.turn, x.flatten(2)) if x.dim() > 2 else few_or_many(x, self.turn)
+            x = unit(turned.reshape(x.shape))
         return x
 
 

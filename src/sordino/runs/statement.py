@@ -182,6 +182,6 @@ def _assumptions(context: RunContext) -> Iterator[str]:
         yield "the server is trusted with every message"
     if context.mechanism.unit == "record":
         yield "a record that several clients hold is protected once for each copy, not all copies together"
-        yield "a record's gradient is computed to the same bits whoever shares its batch (tests look for it)"
+        yield "a record's gradient is computed to the same bits whoever shares its batch (made-up records are tried)"
     else:
         yield "where a simulation computes many clients at once, none changes the last digits of another's update"

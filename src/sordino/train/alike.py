@@ -1,6 +1,8 @@
-"""Whether a record's gradient is the same to the bit whoever shares its batch: what is assumed of the library."""
+"""Whether a record's gradient, and answer, is the same to the bit whoever shares its batch, and wherever it stands."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -8,27 +10,59 @@ from torch import Tensor
 from sordino.train.gradients import Gradients
 
 COMPANY = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
-"""Lengths of batches that are tried, of those that `batches.padded` makes."""
+"""Lengths of batches that tests try, of those that `batches.padded` makes."""
+TRIED = (4, 6, 12, 48)
+"""Those that are tried before every training."""
+
+FULL = 8
+"""Fewest records of which answers are compared, and of which their number is a multiple."""
+
+_PLACES = 8
+"""Places that are tried: at the next ones, rows of an even width begin as far from a boundary of memory again."""
+_BOUND = 1e-3
+"""One that clips most records: the factor follows from a norm, which has to be the same, too."""
 
 
-def batch_alike(gradients: Gradients, weights: Tensor, x: Tensor, y: Tensor, clients: int = 1) -> bool:
-    """Returns whether the first record's clipped gradient is the same to the bit in batches of several lengths.
+def batch_alike(
+    gradients: Gradients, weights: Tensor, x: Tensor, y: Tensor, own: bool = False, lengths: Sequence[int] = COMPANY
+) -> bool:
+    """Returns whether the first record's clipped gradient is the same to the bit, in batches of several lengths.
 
     The others are masked out, so they add zeros, which changes no bit in whatever order they are added: what differs is
-    what the library made of the record beside so many others. Compared in single precision, in which it is made.
+    what the library made of the record at that place beside so many others. Compared in single precision, in which it
+    is made, and sums of either precision for themselves: a record's own terms may be added up in both.
 
     Args:
         gradients: the engine.
         weights: one row, `[d]`.
-        x: made-up records, `[100, …]`.
+        x: made-up records, as many as the longest batch.
         y: their labels.
-        clients: how many clients are computed at once, each with weights of its own where there are several.
+        own: whether clients have weights of their own; else they share one row.
+        lengths: of the batches.
     """
-    rows = weights[None] if clients == 1 else weights.repeat(clients, 1)
-    found = []
-    for length in COMPANY:
-        mask = torch.zeros(clients, length)
-        mask[:, 0] = 1
-        xs, ys = (part[:length].expand(clients, *part[:length].shape) for part in (x, y))
-        found.append(gradients.clipped_examples(rows, xs, ys, mask, 1e30)[0].float())
-    return all(torch.equal(sums[:1].expand_as(sums), sums) and torch.equal(sums, found[0]) for sums in found)
+    seen: dict[torch.dtype, Tensor] = {}
+    for length in lengths:
+        places = torch.arange(min(length, _PLACES), device=x.device)
+        for some in [places] if own else [places, *places.split(1)]:  # clients side by side, or one alone
+            rows = weights.repeat(len(some), 1) if own else weights[None]
+            sums = _at(some, gradients, rows, x[:length], y[:length])
+            like = seen.setdefault(sums.dtype, sums[:1].float())
+            if not torch.equal(like.expand_as(sums), sums.float()):
+                return False
+    return True
+
+
+def answers_alike(gradients: Gradients, weights: Tensor, x: Tensor, lengths: Sequence[int] = (8, 24, 48)) -> bool:
+    """Returns whether the model says the same of the first record, to the bit, at every place among several others."""
+    said = []
+    for length in lengths:
+        for place in range(_PLACES):
+            order = (torch.arange(length, device=x.device) - place) % length
+            said.append(gradients.outputs(weights[None], x[order][None])[0, place])
+    return all(torch.equal(one, said[0]) for one in said)
+
+
+def _at(places: Tensor, gradients: Gradients, rows: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Returns the first record's clipped gradient, for clients each of whom has it at another place."""
+    order = (torch.arange(len(x), device=x.device) - places[:, None]) % len(x)
+    return gradients.clipped_examples(rows, x[order], y[order], (order == 0).to(rows.dtype), _BOUND)[0]

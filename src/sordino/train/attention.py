@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
+from sordino.products import linear, matrices
 from sordino.train.taps import Tappable
 
 
@@ -47,13 +47,13 @@ class Attention(Tappable):
             each.unsqueeze(0) if alone else each.transpose(0, 1) if turned else each for each in (query, key, value)
         ]
         queries, keys, values = (self._heads(place, each) for place, each in enumerate(given))
-        scores = queries @ keys.mT / (self.embed_dim // self.num_heads) ** 0.5
+        scores = matrices(queries, keys.mT) / (self.embed_dim // self.num_heads) ** 0.5
         for mask in self._masks(attn_mask, key_padding_mask, scores):
             scores = scores + mask
         shares = scores.softmax(-1)
-        joined = (shares @ values).transpose(1, 2).flatten(2)
+        joined = matrices(shares, values).transpose(1, 2).flatten(2)
         w, b = self.weight("out_proj.weight"), self.weight("out_proj.bias")
-        y = self._tap("out", joined, functional.linear(joined, w, b))
+        y = self._tap("out", joined, linear(joined, w, b))
         y = y.squeeze(0) if alone else y.transpose(0, 1) if turned else y
         seen = (shares.mean(1) if average_attn_weights else shares) if need_weights else None
         return y, seen.squeeze(0) if alone and seen is not None else seen
@@ -67,7 +67,7 @@ class Attention(Tappable):
     def _heads(self, place: int, x: Tensor) -> Tensor:
         w, b = self.weight("in_proj_weight"), self.weight("in_proj_bias")
         rows = slice(place * self.embed_dim, (place + 1) * self.embed_dim)
-        y = self._tap("qkv"[place], x, functional.linear(x, w[rows], None if b is None else b[rows]))
+        y = self._tap("qkv"[place], x, linear(x, w[rows], None if b is None else b[rows]))
         heads: Tensor = y.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
         return heads
 

@@ -26,9 +26,22 @@ class Evaluation:
         with torch.no_grad():
             outputs = self.gradients.outputs(w[None], x[None])[0]
             total = float(self.loss(outputs, y).sum(dtype=torch.float64))
-        return total, 0 if y.is_floating_point() else int(_right(outputs, y).sum())
+        return total, 0 if y.is_floating_point() else int(right(outputs, y).sum())
 
 
-def _right(outputs: Tensor, labels: Tensor) -> Tensor:
+@dataclass(frozen=True)
+class ModelOutputs:
+    """What a model says of records."""
+
+    gradients: Gradients
+
+    def __call__(self, w: Tensor, x: Tensor) -> Tensor:
+        """Returns its outputs, one row a record."""
+        with torch.no_grad():
+            return self.gradients.outputs(w[None], x[None])[0]
+
+
+def right(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Returns which predictions are right."""
     scores = outputs.flatten(1)
     return scores.argmax(1) == labels if scores.shape[1] > 1 else (scores[:, 0] > 0) == (labels > 0)

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from sordino.products import THIN, linear, plus, times
+
 Dims = tuple[int | None, ...]
 
 
@@ -50,12 +52,12 @@ class Gru(_Cell):
         w: Tensor, u: Tensor, b: Tensor | None, c: Tensor | None, x: Tensor, start: Tensor, *zeros: Tensor
     ) -> tuple[Tensor, ...]:
         records, steps, hidden = x.shape[0], x.shape[1], u.shape[1]
-        given = torch.nn.functional.linear(x.transpose(0, 1), w, b)
+        given = linear(x.transpose(0, 1), w, b)
         states, gates = x.new_empty(steps + 1, records, hidden), x.new_empty(steps, records, 4 * hidden)
         states[0] = start
-        transposed, constant = u.mT, x.new_zeros(1) if c is None else c
+        transposed, constant = u.mT, x.new_zeros(len(u)) if c is None else c
         for t in range(steps):
-            own = torch.addmm(constant, states[t], transposed)
+            own = plus(constant, states[t], transposed)
             gate = gates[t]
             torch.add(given[t, :, : 2 * hidden], own[:, : 2 * hidden], out=gate[:, : 2 * hidden]).sigmoid_()
             r, z, n = gate[:, :hidden], gate[:, hidden : 2 * hidden], gate[:, 2 * hidden : 3 * hidden]
@@ -88,10 +90,10 @@ class Gru(_Cell):
             torch.mul(at_n, by_r[t], out=inner[t, :, :hidden])
             torch.mul(back, by_z[t], out=inner[t, :, hidden : 2 * hidden])
             torch.mul(at_n, r[t], out=inner[t, :, 2 * hidden :])
-            back = torch.addmm(back.mul_(z[t]), inner[t], u)
+            back = plus(back.mul_(z[t]), inner[t], u)
         outer[..., : 2 * hidden] = inner[..., : 2 * hidden]
         outer, inner = outer.transpose(0, 1), inner.transpose(0, 1)
-        return None, None, None, None, outer @ w, back, outer, inner
+        return None, None, None, None, times(outer, w), back, outer, inner
 
     @staticmethod
     def vmap(info: Any, in_dims: Dims, *inputs: Any) -> tuple[Any, Any]:
@@ -110,12 +112,16 @@ class Lstm(_Cell):
         w: Tensor, u: Tensor, b: Tensor | None, c: Tensor | None, x: Tensor, start: Tensor, cell: Tensor, *zeros: Tensor
     ) -> tuple[Tensor, ...]:
         records, steps, hidden = x.shape[0], x.shape[1], u.shape[1]
-        given = torch.nn.functional.linear(x.transpose(0, 1), w, b if c is None or b is None else b + c)
+        given = linear(x.transpose(0, 1), w, b if c is None or b is None else b + c)
         states, cells = x.new_empty(2, steps + 1, records, hidden)
         states[0], cells[0] = start, cell
-        transposed = u.mT
+        transposed, roomy = u.mT, hidden >= THIN
         for t in range(steps):
-            gate = given[t].addmm_(states[t], transposed)
+            gate = (
+                given[t].addmm_(states[t], transposed)
+                if roomy
+                else given[t].copy_(plus(given[t], states[t], transposed))
+            )
             gate[:, : 2 * hidden].sigmoid_()
             gate[:, 2 * hidden : 3 * hidden].tanh_()
             gate[:, 3 * hidden :].sigmoid_()
@@ -154,9 +160,9 @@ class Lstm(_Cell):
             memory = torch.addcmul(memory, back, by_c[t])
             torch.mul(memory.repeat(1, 3), slopes[t], out=errors[t, :, : 3 * hidden])
             torch.mul(back, by_o[t], out=errors[t, :, 3 * hidden :])
-            memory, back = memory * f[t], errors[t] @ u
+            memory, back = memory * f[t], times(errors[t], u)
         errors = errors.transpose(0, 1)
-        return None, None, None, None, errors @ w, back, memory, errors
+        return None, None, None, None, times(errors, w), back, memory, errors
 
     @staticmethod
     def vmap(info: Any, in_dims: Dims, *inputs: Any) -> tuple[Any, Any]:

@@ -13,8 +13,9 @@ Both are below MARGIN less what rounding does to a unit's own factor and norm (1
 moves the *computed* sum by at most the bound. Nothing else is left for floats, as long sums stay in double precision
 until they are rounded to a grid.
 
-**Assumed**: what a unit's own vector is does not depend on who else is in the batch. A library may round a row of a
-matrix product differently beside another number of rows; `batch_alike` looks for that, bit by bit.
+**Assumed**: what a unit's own vector is does not depend on who else is in the batch, nor on its place there. A library
+may round a row of a matrix product differently beside another number of rows, or at another place in memory: thin
+matrices are therefore widened (`products.py`), and before training `alike.py` looks for what is left, bit by bit.
 """
 
 from __future__ import annotations

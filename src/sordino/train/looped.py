@@ -11,14 +11,18 @@ from sordino.train.stateless import Stateless
 
 
 class LoopedGradients:
-    """Gradients of one client after the other."""
+    """Gradients of one client after the other, and of one example after the other.
+
+    **Formal guarantees**: those of `Gradients`. An example, and a client, is copied before it is looked at, so that it
+    begins where every other one does: libraries may add up otherwise what lies askew in memory.
+    """
 
     def __init__(self, model: nn.Module, loss: Loss) -> None:
         self._forward, self.loss = Stateless(model), loss
 
     def outputs(self, rows: Tensor, x: Tensor) -> Tensor:
         rows = rows.expand(len(x), -1)
-        return torch.stack([self._forward(row, batch) for row, batch in zip(rows, x, strict=True)])
+        return torch.stack([self._forward(row, batch.clone()) for row, batch in zip(rows, x, strict=True)])
 
     def gradients(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
         rows = rows.expand(len(x), -1)
@@ -39,7 +43,7 @@ class LoopedGradients:
         return summed_examples(torch.stack(examples), mask, bound)
 
     def _gradient(self, row: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-        row = row.detach().requires_grad_()
+        row = row.detach().clone().requires_grad_()
         with torch.enable_grad():
-            (gradient,) = torch.autograd.grad(self.loss(self._forward(row, x), y), row, weights)
+            (gradient,) = torch.autograd.grad(self.loss(self._forward(row, x.clone()), y), row, weights)
         return gradient

@@ -56,9 +56,6 @@ class PrivateSteps:
 
 def right_answers(trainer: Trainer, weights: Tensor, data: ClientData) -> Tensor:
     """Returns how many of its own records each client finds the model right about, `[clients, 1]`."""
-    cuts = data.offsets.tolist()
-    counts = [
-        (trainer.evaluate(weights, data.x[start:end], data.y[start:end])[1] or 0.0) * (end - start)
-        for start, end in pairwise(cuts)
-    ]
-    return torch.tensor(counts, dtype=torch.float32).round().reshape(-1, 1)
+    cuts = pairwise(data.offsets.tolist())
+    counts = [trainer.right(weights, data.x[start:end], data.y[start:end]) for start, end in cuts]
+    return torch.tensor(counts, dtype=torch.float32).reshape(-1, 1)

@@ -29,6 +29,7 @@ from sordino.train.layers.linear import Linear
 from sordino.train.layers.single import Affine, LinearOverTime
 from sordino.train.recurrent import Recurrent
 from sordino.train.taps import Recorder, recording
+from sordino.train.thin import ThinLinear
 
 _SMALL = 2**17
 """Most entries of a layer of which every example's gradient is kept in memory."""
@@ -58,7 +59,7 @@ class Sites:
 
 
 def rewritten(model: nn.Module) -> nn.Module:
-    """Returns the model with recurrent and attention layers that can be tapped in place of the library's (in place)."""
+    """Returns the model with recurrent, attention and thin linear layers in place of the library's (in place)."""
     for name, child in list(model._modules.items()):
         if child is None:
             continue
@@ -66,6 +67,8 @@ def rewritten(model: nn.Module) -> nn.Module:
             setattr(model, name, Recurrent(child))  # type: ignore[arg-type]
         elif Attention.knows(child):
             setattr(model, name, Attention(child))  # type: ignore[arg-type]
+        elif ThinLinear.knows(child):
+            setattr(model, name, ThinLinear.of(child))  # type: ignore[arg-type]
         else:
             rewritten(child)
     return model
@@ -223,7 +226,7 @@ def _named(own: Mapping[str, Any], *names: str) -> tuple[str, ...]:
 
 
 _MAKERS: dict[type[nn.Module], Any] = {
-    nn.Linear: lambda module, own: _one(Linear(own["weight"], own.get("bias")), own),
+    **dict.fromkeys((nn.Linear, ThinLinear), lambda module, own: _one(Linear(own["weight"], own.get("bias")), own)),
     nn.Conv2d: _conv,
     nn.Embedding: _embedding,
     nn.LayerNorm: lambda module, own: _one(Affine(own["weight"], own.get("bias")), own),

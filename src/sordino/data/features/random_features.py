@@ -12,6 +12,7 @@ from torch.nn.functional import avg_pool2d, conv2d
 
 from sordino.data.features.pooled import by_blocks, pooled
 from sordino.errors import DataError
+from sordino.products import few_or_many
 from sordino.random.streams import Streams
 
 _ROWS_AT_ONCE = 256
@@ -41,7 +42,7 @@ class RandomFourier:
     def __call__(self, x: Tensor) -> Tensor:
         """Returns the features of each record, float32."""
         flat = x.to(torch.float32).flatten(1)
-        turns = flat @ _normals(self.seed, "frequencies", (flat.shape[1], self.count)) / self.width
+        turns = few_or_many(flat, _normals(self.seed, "frequencies", (flat.shape[1], self.count)).T) / self.width
         return torch.cat([turns.cos(), turns.sin()], 1) / math.sqrt(self.count)
 
 

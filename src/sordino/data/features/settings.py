@@ -24,6 +24,8 @@ Colours = Literal["plain", "opponent"]
 FeaturePart = Callable[[Tensor], Tensor]
 
 _ROWS_AT_ONCE = 2048
+_FULL = 32
+"""Records in a block are a multiple of this."""
 _IMAGES = 4
 
 
@@ -44,8 +46,9 @@ class FeatureSettings:
         colours: `opponent` turns red, green and blue into brightness and two contrasts first (`views.py`).
         mirror: features of an image and of its mirror image are added up, and rows scaled to norm 1.
 
-    **Formal guarantees**: the features of a record depend on that record and these settings only. A client computes its
-    own from one record as the simulation does from all, so unit, adjacency and sensitivity are those of the records.
+    **Formal guarantees**: the features of a record depend on that record and these settings only, to the bit, whoever
+    else is there. A client computes its own from one record as the simulation does from all, so unit, adjacency and
+    sensitivity are those of the records.
     """
 
     kind: FeatureKind = "none"
@@ -103,14 +106,18 @@ class FeatureSettings:
 
 
 def _through(parts: tuple[FeaturePart, ...], x: Tensor) -> Tensor:
-    """Returns records after all parts, block by block: a large data set would not fit several times."""
+    """Returns records after all parts, block by block: a large data set would not fit several times.
+
+    Blocks are filled up, as libraries and their threads treat few records otherwise than many.
+    """
     out: Tensor | None = None
     for start in range(0, max(1, len(x)), _ROWS_AT_ONCE):
-        block = x[start : start + _ROWS_AT_ONCE]
+        some = x[start : start + _ROWS_AT_ONCE]
+        block = torch.cat([some, some[:1].expand(-len(some) % _FULL, *some.shape[1:])])
         for part in parts:
             block = part(block)
         if out is None:
             out = torch.empty((len(x), *block.shape[1:]), dtype=torch.float32)
-        out[start : start + len(block)] = block
+        out[start : start + len(some)] = block[: len(some)]
     assert out is not None
     return out

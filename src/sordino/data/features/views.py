@@ -10,6 +10,7 @@ from torch import Tensor
 
 from sordino.data.features.norms import UnitRows
 from sordino.errors import DataError
+from sordino.products import matrices
 
 _COLOURS, _IMAGES = 3, 4
 _OPPONENT = ((1.0, 1.0, 1.0), (1.0, -1.0, 0.0), (1.0, 1.0, -2.0))
@@ -33,7 +34,7 @@ class Opponent:
                 "three planes (red, green, blue), or 'plain'."
             )
         turn = torch.nn.functional.normalize(torch.tensor(_OPPONENT, dtype=x.dtype), dim=1)
-        return (turn @ x.flatten(2)).view_as(x)
+        return matrices(turn, x.flatten(2)).reshape(x.shape)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from sordino.products import added, outer
 from sordino.train.layers.layer import Component, IntPair
 
 _PATCHES = 2**18
@@ -59,8 +60,8 @@ class Conv2d:
         by_weight = windows.new_empty(len(windows), errors.shape[2], math.prod(windows.shape[3:]))
         images = max(1, _PATCHES // math.prod(windows.shape[1:]))
         for some, wrong, out in zip(windows.split(images), errors.split(images), by_weight.split(images), strict=True):
-            torch.bmm(wrong.mT, some.reshape(*wrong.shape[:2], -1), out=out)
-        parts = (by_weight,) if self.bias is None else (by_weight, errors.sum(1))
+            out.copy_(outer(wrong, some.reshape(*wrong.shape[:2], -1)))
+        parts = (by_weight,) if self.bias is None else (by_weight, added(errors))
         return tuple(part.view(*error.shape[:2], -1) for part in parts)
 
     def place(self, sums: tuple[Tensor, ...], out: Tensor) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
+from sordino.products import first, linear, times, wide
 from sordino.train.layers.layer import DOUBLE_ERROR, FLOOR, PIECE, SINGLE_ERROR, TINY, Component, product
 
 
@@ -16,7 +16,8 @@ class Linear:
     """y = x·Wᵀ + b. Inner dimensions (a sequence) count as further rows of x.
 
     Weights that clients share are multiplied with the examples of all at once, and a client's own with its own, as many
-    clients as there are: a client alone is computed by the same products as beside others.
+    clients as there are: a client alone is computed by the same products as beside others, and a record by the same at
+    every place (`products.py`).
 
     **Formal guarantees**: squared norms by the Gram identity ‖Σ_i e_i x_iᵀ‖² = Σ_ij ⟨x_i, x_j⟩⟨e_i, e_j⟩, which needs
     no gradient in memory where examples are few.
@@ -30,16 +31,17 @@ class Linear:
         weight = self.weight.of(rows)
         bias = None if self.bias is None else self.bias.of(rows)
         if len(rows) < len(x):
-            return functional.linear(x, weight[0], None if bias is None else bias[0]), x
-        flat = x.flatten(1, -2)
-        y = torch.bmm(flat, weight.mT) if bias is None else torch.baddbmm(bias.unsqueeze(1), flat, weight.mT)
-        return y.view(*x.shape[:-1], -1), x
+            return linear(x, weight[0], None if bias is None else bias[0]), x
+        flat, turned = wide(x.flatten(1, -2), 1), wide(weight, 2).mT
+        y = torch.bmm(flat, turned) if bias is None else torch.baddbmm(wide(bias, 1).unsqueeze(1), flat, turned)
+        return first(y, weight.shape[1]).view(*x.shape[:-1], -1), x
 
     def backward(self, rows: Tensor, saved: Tensor, error: Tensor) -> Tensor:
         weight = self.weight.of(rows)
         if len(rows) < len(error):
-            return error @ weight[0]
-        return torch.bmm(error.flatten(1, -2), weight).view(*error.shape[:-1], -1)
+            return times(error, weight[0])
+        found = torch.bmm(wide(error.flatten(1, -2), 1), wide(weight, 2))
+        return first(found, weight.shape[2]).view(*error.shape[:-1], -1)
 
     def gradient(self, x: Tensor, error: Tensor, out: Tensor) -> None:
         x, error = x.flatten(1, -2), error.flatten(1, -2)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sordino.products import added, outer
 from sordino.train.layers.layer import Component
 from sordino.train.layers.linear import Linear
 
@@ -43,8 +44,8 @@ class Affine(Whole):
     bias: Component | None = None
 
     def examples(self, x: Tensor, error: Tensor) -> tuple[Tensor, ...]:
-        scale = (x * error).sum(2)
-        return (scale,) if self.bias is None else (scale, error.sum(2))
+        parts = (x * error,) if self.bias is None else (x * error, error)
+        return tuple(added(part.flatten(0, 1)).reshape(*error.shape[:2], -1) for part in parts)
 
     def place(self, sums: tuple[Tensor, ...], out: Tensor) -> None:
         super().place(sums, out)
@@ -62,8 +63,10 @@ class LinearOverTime(Linear):
 
     def examples(self, x: Tensor, error: Tensor) -> tuple[Tensor, ...]:
         """Returns each example's own gradient, `[n, b, entries]` by weights and by bias."""
-        by_weight = torch.bmm(error.flatten(0, 1).mT, x.flatten(0, 1)).view(*error.shape[:2], -1)
-        return (by_weight,) if self.bias is None else (by_weight, error.sum(2))
+        errors = error.flatten(0, 1)
+        by_weight = outer(errors, x.flatten(0, 1))
+        parts = (by_weight,) if self.bias is None else (by_weight, added(errors))
+        return tuple(part.reshape(*error.shape[:2], -1) for part in parts)
 
     def place(self, sums: tuple[Tensor, ...], out: Tensor) -> None:
         """Writes sums of such gradients into the rows of `out [n, d]`."""

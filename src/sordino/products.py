@@ -1,0 +1,69 @@
+"""Products of rows with a matrix in which what becomes of a row follows from that row alone, to the last bit.
+
+Libraries have kernels of their own for thin matrices. They add up a row's products in an order that follows from where
+the row begins in memory, and so from its place among others, and choose another kernel where there are few rows. A
+record that comes or goes moves all those after it to other places: what was exactly zero for some of them (before a
+ReLU, say) is then a little more or less, and their gradients are others altogether. So thin matrices are made wide by
+zeros, and few rows many. What is assumed of libraries beyond that is tried before training (`train/alike.py`).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+THIN = 16
+"""Matrices with fewer rows or columns than this are made wider."""
+
+_MANY = 256
+"""Fewest rows where several threads may share them out."""
+
+
+def wide(tensor: Tensor, dimensions: int) -> Tensor:
+    """Returns a tensor whose last so many dimensions have at least `THIN` entries: zeros are added."""
+    missing = [max(0, THIN - size) for size in reversed(tensor.shape[-dimensions:])]
+    return functional.pad(tensor, [end for each in missing for end in (0, each)]) if any(missing) else tensor
+
+
+def first(tensor: Tensor, entries: int) -> Tensor:
+    """Returns the first so many entries of the last dimension."""
+    return tensor if tensor.shape[-1] == entries else tensor[..., :entries].contiguous()
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Returns x·Wᵀ + b for rows `[…, inputs]`, of which there are at least four, on one thread."""
+    return first(functional.linear(wide(x, 1), wide(weight, 2), None if bias is None else wide(bias, 1)), len(weight))
+
+
+def times(x: Tensor, weight: Tensor) -> Tensor:
+    """Returns x·W for rows, as `linear` does."""
+    return first(wide(x, 1) @ wide(weight, 2), weight.shape[1])
+
+
+def plus(base: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """Returns base + x·W for rows `[n, inputs]`, as `linear` does."""
+    return first(torch.addmm(wide(base, 1), wide(x, 1), wide(weight, 2)), weight.shape[1])
+
+
+def matrices(left: Tensor, right: Tensor) -> Tensor:
+    """Returns products of matrices `[…, n, k]` and `[…, k, m]`, each as it is computed beside any others."""
+    return first(wide(left, 2) @ wide(right, 2), right.shape[-1])[..., : left.shape[-2], :]
+
+
+def outer(error: Tensor, x: Tensor) -> Tensor:
+    """Returns Σ_p error_p·x_pᵀ for each record: `[n, p, k]` and `[n, p, m]` make `[n, k, m]`."""
+    count = error.shape[2]
+    filled = error if count % 4 == 0 else functional.pad(error, (0, -count % 4))
+    return torch.bmm(filled.mT, x)[:, :count]
+
+
+def added(each: Tensor) -> Tensor:
+    """Returns Σ_p each_p for each record, `[n, p, k]` → `[n, k]`: the library's own sum treats the last otherwise."""
+    return outer(each, each.new_ones(1, 1, 1).expand(*each.shape[:2], 1))[..., 0]
+
+
+def few_or_many(x: Tensor, weight: Tensor) -> Tensor:
+    """Returns x·Wᵀ for any number of rows `[n, inputs]`, on however many threads."""
+    filled = x if len(x) >= _MANY else torch.cat([x, x.new_zeros(_MANY - len(x), x.shape[1])])
+    return linear(filled, weight)[: len(x)]

@@ -1,0 +1,152 @@
+"""A record that comes or goes moves others to other places in memory, and what becomes of them must not follow that."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from sordino.data.client_data import ClientData
+from sordino.data.features.settings import FeatureSettings
+from sordino.layout import Layout
+from sordino.models.losses import cross_entropy
+from sordino.opening.feature_map import FeatureMap
+from sordino.random.streams import Streams
+from sordino.train import engine as engines
+from sordino.train.alike import batch_alike
+from sordino.train.layered import LayeredGradients
+from sordino.train.noisy import right_answers
+from sordino.train.settings import LocalTraining
+from sordino.train.trainer import Trainer
+
+BOUND, RECORDS = 0.5, 48
+
+
+def flat(model):
+    return Layout.of(model).flatten({name: parameter.detach() for name, parameter in model.named_parameters()})
+
+
+def undecided(across, count, seed=0):
+    """Returns records whose product with a vector is zero within rounding."""
+    x = torch.randn(count, len(across), generator=torch.Generator().manual_seed(seed)) * 0.3
+    across = across.double()
+    x[:, -1] = (-(x[:, :-1].double() @ across[:-1]) / across[-1]).float()
+    return x
+
+
+def one_client(x, y):
+    return ClientData(np.array([0]), np.array([0, len(x)]), x, y)
+
+
+def speaks(trainer, weights, x):
+    """Returns, for each record, whether the first hidden unit speaks at each of four places of a batch."""
+    layer, found = trainer.gradients.layers[0], torch.zeros(4, len(x), dtype=torch.bool)
+    for first in range(0, len(x), RECORDS):
+        for turn in range(4):
+            some = x[first : first + RECORDS].roll(turn, 0)
+            on = (layer.forward(weights[None], some[:, None])[0][:, 0, 0] > 0).roll(-turn)
+            place = (torch.arange(RECORDS) + turn) % RECORDS % 4
+            found[place, torch.arange(first, first + RECORDS)] = on
+    return found
+
+
+@pytest.mark.parametrize(("inputs", "hidden"), [(13, 10), (30, 10), (57, 5), (5, 10)])
+def test_a_record_that_leaves_changes_nothing_that_others_contribute(inputs, hidden):
+    """Units that are just off at one place were on at the next: all gradients changed, by 57 bounds together."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, 2))
+    with torch.no_grad():
+        model[0].bias.fill_(-5.0)
+        model[0].bias[0] = 0.0  # only the first unit ever speaks
+        model[2].weight.mul_(100)
+    trainer = Trainer(model, cross_entropy, LocalTraining(), record=torch.randn(inputs))
+    x = undecided(model[0].weight[0].detach(), 50 * RECORDS)
+    on, chosen = speaks(trainer, flat(model), x), []
+    for place in range(RECORDS):
+        moved = torch.argwhere(on[place % 4] & ~on[(place - 1) % 4])[:, 0]
+        chosen.append(int(moved[place % len(moved)]) if len(moved) else place)
+    x, y = x[chosen], torch.zeros(RECORDS, dtype=torch.int64)
+    whole, without = (
+        trainer.example_sum(flat(model), data, BOUND, None, Streams(0), 1)[0]
+        for data in (one_client(x, y), one_client(x[1:].clone(), y[1:]))
+    )
+    assert float((whole - without).norm()) <= BOUND
+
+
+@pytest.mark.parametrize("size", [5, 7, 23])
+def test_a_client_that_leaves_changes_no_bit_of_anothers_update(size):
+    """Of batches of five records the last digits followed their place among other clients'."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(13, 10), nn.ReLU(), nn.Linear(10, 3))
+    settings = LocalTraining("sgd", 0.3, batch_size=5, steps=3, epochs=None)
+    trainer = Trainer(model, cross_entropy, settings, record=torch.randn(13))
+    x, y = torch.randn(7 * size, 13), torch.randint(0, 3, (7 * size,))
+    everybody = ClientData(np.arange(7), np.arange(0, 7 * size + 1, size), x, y)
+    others = ClientData(np.arange(1, 7), np.arange(0, 6 * size + 1, size), x[size:].clone(), y[size:])
+    found, left = (trainer.train(flat(model), data, Streams(0), 1).rows for data in (everybody, others))
+    assert torch.equal(found[1:], left)
+
+
+@pytest.mark.parametrize("inputs", [5, 13, 64])
+def test_a_record_changes_a_count_of_right_answers_by_one(inputs):
+    """Among fewer than four records scores that tie were rounded otherwise: three right answers became none."""
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(inputs, 2, bias=False))
+    trainer, weights = Trainer(model, cross_entropy, LocalTraining(), record=torch.randn(inputs)), flat(model)
+    rows = model[0].weight.detach()
+    for record in undecided(rows[0] - rows[1], 400):
+        for label in (0, 1):
+            others = record.expand(3, -1).clone()
+            wrong = (rows[1 - label] - rows[label]) * 9
+            labels = torch.full((4,), label)
+            before, after = (
+                right_answers(trainer, weights, one_client(x, labels[: len(x)])).item()
+                for x in (others, torch.cat([others, wrong[None]]))
+            )
+            assert abs(before - after) <= 1
+
+
+@pytest.mark.parametrize("inputs", [1, 3, 5, 7, 13, 30])
+def test_what_a_map_makes_of_a_record_follows_from_that_record(inputs):
+    """With five features a record that came first changed the last digits of 1,551 of 2,500 others."""
+    draws = torch.Generator().manual_seed(inputs)
+    x = torch.randn(2501, inputs, generator=draws)
+    shown = FeatureMap(torch.randn(inputs, generator=draws), torch.randn(inputs, inputs, generator=draws))
+    random = FeatureSettings("random", count=7)
+    for made in (shown, random):
+        everybody = made(x)
+        assert torch.equal(made(x[1:].clone()), everybody[1:])
+        for count in (1, 2, 3, 9, 2049):
+            assert torch.equal(made(x[:count].clone()), everybody[:count])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_features_of_an_image_alone_are_those_among_others(threads):
+    x = torch.rand(34, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for made in (FeatureSettings("scattering", colours="opponent"), FeatureSettings("random", count=5)):
+            everybody = made(x)
+            assert all(torch.equal(made(x[start:].clone()), everybody[start:]) for start in (1, 31, 33))
+    finally:
+        torch.set_num_threads(before)
+
+
+class Leaning(LayeredGradients):
+    """Gradients whose last digits follow a record's place."""
+
+    def clipped_examples(self, rows, x, y, mask, bound):
+        sums, norms = super().clipped_examples(rows, x, y, mask, bound)
+        return sums * (1 + 2.0**-20 * mask.argmax(1, keepdim=True)), norms
+
+
+def test_an_engine_that_follows_places_is_found_and_not_used(monkeypatch):
+    model = nn.Sequential(nn.Linear(6, 4))
+    x, y = torch.randn(96, 6), torch.zeros(96, dtype=torch.int64)
+    found = engines.gradients(model, cross_entropy, "layers")
+    assert batch_alike(found, flat(model), x, y)
+    assert not batch_alike(Leaning(found.layers, found.loss, found.width), flat(model), x, y)
+    monkeypatch.setattr(engines, "LayeredGradients", Leaning)
+    assert engines.choose(model, cross_entropy, record=x[0]).engine == "taps"
+    monkeypatch.setattr(engines, "TappedGradients", lambda *_: Leaning(found.layers, found.loss, found.width))
+    assert engines.choose(model, cross_entropy, record=x[0]).engine == "loop"
