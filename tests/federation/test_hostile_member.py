@@ -15,9 +15,11 @@ from safetensors.torch import save
 
 from federation.village import Village, simulated, village
 from sordino.account.ledger.ledger import Ledger
+from sordino.aggregate.secure.keys import Identity
 from sordino.federation import sizes
 from sordino.federation.grid import InProcessGrid
 from sordino.federation.messages import Parcel
+from sordino.federation.receipts import Receipt, pack
 from sordino.federation.status import FederationStatus
 from sordino.messages import from_bytes, to_bytes
 from sordino.runs.folder import RunFolder
@@ -164,6 +166,24 @@ def test_a_greeting_without_its_parts_stops_nobody(tmp_path: Path) -> None:
     status = forged(village(tmp_path, recipe, data), "hello", lambda parcel: {})
     assert not [event for event in status.events if "aborted" in event]
     assert status.state == "stopped"
+
+
+LIES = {
+    "two numbers": b"[999, 0]",
+    "nothing that can be read": b"\xff",
+    "a request of its own making": pack([Receipt.of(Parcel("contribute", "run", 999, 0, HOSTILE).sealed(Identity()))]),
+    "a million of them": pack([Receipt("x", "00")] * 65),
+}
+
+
+@pytest.mark.parametrize("case", LIES)
+def test_a_member_that_says_it_has_paid_for_what_nobody_asked_for_stops_nobody(case: str, tmp_path: Path) -> None:
+    """Before, two numbers that a member made up ended everybody's run, until the operator dismissed it."""
+    recipe, data = simulated(*SMALL, "mechanism.name=fed_ldp", "run.rounds=1")
+    status = forged(village(tmp_path, recipe, data), "hello", lambda parcel: {**parcel.parts, "paid": LIES[case]})
+    assert status.state == "stopped"
+    assert status.node(HOSTILE).state == "refused"
+    assert "left out" in status.node(HOSTILE).note
 
 
 def test_an_answer_that_is_larger_than_any_of_the_run_is_not_looked_into(

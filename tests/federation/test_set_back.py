@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from federation.test_interruptions import failing
 from federation.village import Village, simulated, village
-from sordino.errors import FederationError
+from sordino.aggregate.secure.keys import Identity
+from sordino.errors import FederationError, ProtocolError
 from sordino.federation.journal import Journal, Progress
+from sordino.federation.messages import Parcel
+from sordino.federation.receipts import Receipt, pack, parse, proven, with_newest
+from sordino.federation.status import FederationStatus
 from sordino.runs.folder import RunFolder
 
 SMALL = ("partition.clients=5", "run.rounds=3", "budget.epsilon=20", "aggregate.tolerance=0.3", "mechanism.name=dp_sgd")
@@ -43,15 +49,53 @@ def test_a_server_that_was_killed_in_the_middle_of_a_round_goes_on(tmp_path: Pat
     assert here.deployment().play().stopped
 
 
-def test_progress_is_two_numbers_or_nothing(tmp_path: Path) -> None:
+def test_a_journal_counts_what_was_announced(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     assert journal.progress == Progress(0, 0)
     journal.announce("round", 4)
     journal.announce("FeatureMean", 2)
     journal.announce("opening", 1)
-    assert journal.progress == Progress(4, 3) == Progress.parse(Progress(4, 3).pack())
+    assert journal.progress == Progress(4, 3)
     assert Progress(4, 3).within(journal.progress)
     assert not Progress(5, 0).within(journal.progress) and not Progress(0, 4).within(journal.progress)
-    for wrong in (b"[1]", b"[1, true]", b"[-1, 0]", b"[1.0, 2]", b'{"a": 1}', b"nothing"):
-        with pytest.raises((ValueError, TypeError)):
-            Progress.parse(wrong)
+
+
+def request(operator: Identity, **changes: Any) -> Receipt:
+    """Returns what a member keeps of a request that this operator signed."""
+    parcel = Parcel("mask", "run", 3, 0, 2, {"terms": b"model"})
+    return Receipt.of(replace(parcel, **changes).sealed(operator))
+
+
+def test_receipts_show_what_the_operator_signed_and_nothing_else() -> None:
+    operator = Identity()
+    opening, other = request(operator, round_=0, stage="tell"), request(operator, round_=0)
+    kept = with_newest(with_newest(with_newest([], opening), request(operator, round_=1)), request(operator))
+    assert [receipt.round_ for receipt in kept] == [0, 3]
+    assert proven(parse(pack([*kept, other, other])), "run", 2, operator.public) == Progress(3, 2)
+    signed = request(operator)
+    wrong = {
+        "another operator's": request(Identity()),
+        "another round": Receipt(signed.message.replace('"round":3', '"round":9'), signed.signature),
+        "another run's": request(operator, run="earlier"),
+        "another member's": request(operator, node=1),
+        "a greeting": request(operator, stage="hello"),
+        "an answer": request(operator, request=False),
+    }
+    for name, receipt in wrong.items():
+        with pytest.raises(ProtocolError, match="is left out"):
+            raise AssertionError(f"{name}: {proven([receipt], 'run', 2, operator.public)}")
+    for bytes_ in (b"3", b"[[1, 2]]", b'[["a"]]', b"{}", pack([signed] * 65)):
+        with pytest.raises(ValueError, match=r"expected|two texts|unpack"):
+            parse(bytes_)
+
+
+def test_a_node_that_lost_its_receipts_takes_no_part(tmp_path: Path) -> None:
+    here = village(tmp_path, *simulated(*SMALL))
+    with pytest.raises(OSError, match="unplugged"):
+        here.deployment(failing(here.grid(), 8, OSError("unplugged"))).play()
+    for left in (here.nodes[0].state_dir / "rounds").glob("*.paid"):
+        left.unlink()
+    here.deployment().play()
+    status = FederationStatus.read(here.folder.status_file)
+    assert status is not None
+    assert "this run is over for it" in status.node(0).note

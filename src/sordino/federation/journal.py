@@ -25,18 +25,6 @@ class Progress:
     openings: int = 0
     """Releases before the first round."""
 
-    def pack(self) -> bytes:
-        """Returns it as bytes."""
-        return json.dumps([self.round_, self.openings]).encode()
-
-    @classmethod
-    def parse(cls, data: bytes) -> Progress:
-        """Inverts `pack`; raises ValueError if it is something else."""
-        round_, openings = json.loads(data)
-        if not (type(round_) is type(openings) is int and min(round_, openings) >= 0):
-            raise ValueError("two numbers were expected")
-        return cls(round_, openings)
-
     def within(self, other: Progress) -> bool:
         """Whether the other has come as far."""
         return self.round_ <= other.round_ and self.openings <= other.openings

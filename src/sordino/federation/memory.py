@@ -24,6 +24,7 @@ from sordino.aggregate.secure.terms import SumTerms
 from sordino.client_state import ClientState
 from sordino.errors import ProtocolError
 from sordino.federation.messages import Parcel
+from sordino.federation.receipts import Receipt, pack, parse, with_newest
 from sordino.files import PRIVATE, make_folder, replace_file
 from sordino.messages import from_bytes, to_bytes
 from sordino.stages import Kept
@@ -81,6 +82,16 @@ class NodeMemory:
     def rounds(self, run: str) -> list[int]:
         """Returns the rounds of a run that were answered outside of a secure sum."""
         return sorted({int(path.stem.split("-")[1]) for path in self.folder.glob(f"{_digest(run)}-*.answered")})
+
+    def receipts(self, run: str) -> list[Receipt]:
+        """Returns the operator's requests of a run that were paid for: of the newest round, and of openings."""
+        path = self._paid(run)
+        return parse(path.read_bytes()) if path.exists() else []
+
+    def keep_receipt(self, request: Parcel) -> None:
+        """Keeps a request, as the operator signed it, that is about to be paid for."""
+        kept = with_newest(self.receipts(request.run), Receipt.of(request))
+        replace_file(self._paid(request.run), pack(kept), PRIVATE)
 
     def told(self, request: Parcel) -> bytes | None:
         """Returns what this node told before the first round, if it did: it says that again, and nothing else."""
@@ -151,6 +162,9 @@ class NodeMemory:
 
     def _refused(self, request: Parcel) -> Path:
         return self.folder / f"{request.digest[:32]}.refused"
+
+    def _paid(self, run: str) -> Path:
+        return self.folder / f"{_digest(run)}.paid"
 
     def _opening(self, request: Parcel) -> Path:
         return self.folder / f"{_digest(request.run)}.told"

@@ -29,14 +29,16 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 SENDING: tuple[Stage, ...] = ("tell", "contribute", "mask")
 """Stages in which something of a member's records leaves it: only who signs a refusal of these pays nothing."""
 
-PROTOCOL = 5
+PROTOCOL = 6
 """Version of these messages: both sides must have the same."""
 SERVER = -1
 """Who signs, where it is the operator."""
 
 _WHOLE = 1 << 22
 """Parcels up to this many bytes travel as one Flower object; larger ones as arrays, which Flower cuts into chunks."""
-_PURPOSE = {True: b"sordino request\n", False: b"sordino answer\n"}
+REQUEST = b"sordino request\n"
+"""How the bytes begin that are signed of a request."""
+_PURPOSE = {True: REQUEST, False: b"sordino answer\n"}
 
 
 @dataclass(frozen=True)

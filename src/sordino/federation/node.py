@@ -22,12 +22,12 @@ from sordino.aggregate.secure.terms import SumTerms
 from sordino.client.side import ClientSide, Contribution
 from sordino.data.client_data import ClientData
 from sordino.errors import NodeRefused, ProtocolError, SordinoError
-from sordino.federation.journal import Progress
 from sordino.federation.limits import Cost, check_budget, check_cohort, check_data, check_plan, check_terms
 from sordino.federation.memory import NodeMemory
 from sordino.federation.messages import SENDING, Parcel, Stage
 from sordino.federation.node_folder import NodeFolder
 from sordino.federation.plan import PREPARATION, RunPlan, alike, composed, occasion, preparing, run_of, sum_terms_of
+from sordino.federation.receipts import pack, require_all
 from sordino.federation.sizes import check_message
 from sordino.federation.unsaid import unsaid
 from sordino.messages import from_bytes, to_bytes
@@ -110,12 +110,12 @@ class Node:
 
     def _hello(self, request: Parcel, flower_id: int) -> Parts:
         """Says who it is and that it would take part; bound to its Flower node, so that nobody else can pass it on."""
-        context, _ = self._planned(request)
-        self._data(context)
+        self._data(self._planned(request)[0])
         with self.folder.ledger(write=False) as ledger:
             rounds = [entry.round_ for entry in ledger.entries if entry.run == request.run]
-        paid = Progress(max(rounds, default=0), rounds.count(0))  # a server that forgot some of it should know
-        return {"flower": str(flower_id).encode(), "name": self.folder.name.encode(), "paid": paid.pack()}
+        paid = self._memory.receipts(request.run)  # a server that forgot some of it should know
+        require_all(rounds, paid, request.run)
+        return {"flower": str(flower_id).encode(), "name": self.folder.name.encode(), "paid": pack(paid)}
 
     def _tell(self, request: Parcel) -> Parts:
         """Makes the release that comes before the first round; asked again, it repeats that to the bit, for nothing."""
@@ -243,6 +243,7 @@ class Node:
             self.folder.filters.keep(cost.filters)
             fingerprint = f"{request.run}/{request.round_}/{request.attempt}"
             run = run_of(request.run, request.parts)
+            self._memory.keep_receipt(replace(request, run=run))  # as it was signed
             ledger.reserve(run, request.round_, np.array([0]), cost.charges, fingerprint=fingerprint)
 
     def _check_turns(self, request: Parcel, context: RunContext) -> None:

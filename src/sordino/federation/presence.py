@@ -17,6 +17,7 @@ from sordino.federation.flower_wire import UNREADABLE, FlowerWire
 from sordino.federation.journal import Journal, Progress
 from sordino.federation.messages import Parcel
 from sordino.federation.reading import AnswerReader, answer_of
+from sordino.federation.receipts import parse, proven
 from sordino.federation.telling import Telling
 from sordino.types import BoolArray
 
@@ -141,16 +142,20 @@ class Presence:
 
     def _answered(self, reply: Message, greeting: Greeting) -> tuple[int, str, Progress]:
         """Returns who answers a greeting, why it is not let in (nothing if it is), and what it has paid for."""
+        member = -1
         try:
             with answer_of(-1):
                 answer = Parcel.parse(reply.content, request=False)
-                member = self.reader.signed(answer, greeting.request, answer.node).node
+                self.reader.signed(answer, greeting.request, answer.node)
                 if answer.refused:
                     who = answer.node if self.reader.vouched(answer, answer.node) else -1
                     return who, answer.refused, Progress()
-                at, paid = answer.part("flower"), Progress.parse(answer.part("paid"))
+            member = answer.node
+            with answer_of(member):
+                at, run = answer.part("flower"), self.reader.plan.run
+                paid = proven(parse(answer.part("paid")), run, member, self.operator.public)
         except ProtocolError as error:
-            return -1, str(error), Progress()
+            return member, str(error), Progress()
         if at != str(greeting.node).encode():
             return -1, "it passed on the greeting of another node, and is ignored", paid
         if self.at.get(member, greeting.node) != greeting.node:
@@ -162,16 +167,17 @@ class Presence:
 
         **Formal guarantees**: what left a member that answered a greeting is in this ledger, or its reservation is. A
         server that is set back to an older copy of its folder, ledger and heads included, would else certify less than
-        was spent: nothing on its own machine could tell.
+        was spent: nothing on its own machine could tell. No member can say so of itself: it shows what this operator
+        signed (`receipts.proven`).
 
         Raises:
-            FederationError: this folder is an older copy (or the member lies; only the operator can tell).
+            FederationError: this folder is an older copy.
         """
         if not paid.within(known := self.journal.progress):
             name = self.reader.registry.names[member]
             raise FederationError(
-                f"{name} has paid for round {paid.round_} and {paid.openings} openings of this run, and this folder "
-                f"has announced {known.round_} and {known.openings}: it is an older copy, and its certificate would "
-                "say less than was spent; restore the newest copy, or move run/ away to begin a new run; if "
-                f"{name} is wrong, let it leave (`sordino federation dismiss`)"
+                f"{name} has paid for round {paid.round_} and {paid.openings} openings of this run, as requests show "
+                f"that your key signed, and this folder has announced {known.round_} and {known.openings}: it is an "
+                "older copy, and its certificate would say less than was spent; restore the newest copy, or move run/ "
+                "away to begin a new run"
             )
