@@ -10,7 +10,7 @@ public this round, and its side's own randomness) and returns values; it mutates
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -206,6 +206,8 @@ class Mechanism:
     """Step size on the released mean, unless the recipe sets one."""
     after_step: Callable[[Tensor, Tensor], Tensor] | None = None
     """What happens to local weights after every local step, given them and w_0 (a projection), if anything."""
+    why: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """Sentences on why it was chosen, where the recipe left that open (`auto`)."""
 
     def __post_init__(self) -> None:
         knobs = self.adapter.start()

@@ -1,4 +1,4 @@
-"""Texts that strangers may have written (names of clients, runs, files, mechanisms), as they may be shown."""
+"""Texts as they may be shown: what strangers may have written (names of clients, runs, files), and counts."""
 
 from __future__ import annotations
 
@@ -14,3 +14,8 @@ def in_markdown(text: str) -> str:
     """Returns a line that Markdown shows as it is: no HTML, link, picture or end of a table's cell begins in it."""
     escaped = printable(text).replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\|\[\]])", r"\\\1", escaped)
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns how many there are: `1 client`, `1,437 clients`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -94,6 +94,19 @@ def test_rounds_are_as_many_as_stay_audible() -> None:
     assert found.clip_norm == CLIP_NORM
 
 
+def test_nobody_is_told_to_train_a_model_that_is_smaller_than_its_features() -> None:
+    """Ten features and two classes were to be learned with one parameter."""
+    few = Situation(clients=4, records=450, parameters=22, epsilon=2.0, delta=1e-4, unit="client")
+    assert any("Train a smaller model: 1 parameters" in sentence for sentence in advise(few).why)
+    assert not any("smaller model" in sentence for sentence in advise(replace(few, smallest=20)).why)
+
+
+def test_sentences_leave_the_names_of_settings_and_single_clients_as_they_are() -> None:
+    told = " ".join(advise(Situation(clients=1, records=3, parameters=22, epsilon=20.0, delta=0.5, unit="record")).why)
+    assert "1 client, records as units" in told and "1 clients" not in told
+    assert "budget.delta = 0.5 is not" in told and "budget.epsilon = 20 promises" in told and "Budget." not in told
+
+
 def test_impossible_situations_are_refused() -> None:
     with pytest.raises(AccountingError, match="4 clients with 3 records"):
         replace(HOSPITALS, records=3)
@@ -126,6 +139,6 @@ def test_a_recipe_speaks_for_itself(tmp_path) -> None:
     record = json.loads(asked(str(path), "--json").stdout)
     assert record["known"] == {
         "clients": 1437, "records": 1437, "parameters": 650, "epsilon": 1.0, "delta": 1e-5, "trust": "distributed",
-        "unit": "record", "dropout": 0.0, "regression": 0,
+        "unit": "record", "dropout": 0.0, "regression": 0, "smallest": 640,
     }  # fmt: skip
     assert record["works"] is True

@@ -44,11 +44,17 @@ def told(folder, *settings: str):
         ({}, None),
         ({"delta": 1 / 100}, "budget.delta = 0.01 is not below 1/100"),
         ({"delta": 0.99 / 100}, None),
-        ({"unit": "record", "delta": 1 / 100}, "budget.delta = 0.01 is not below 1/5000"),
+        ({"clients": 10**7}, "is not below 1/10,000,000, one over the number of clients: publishing one client as it "),
+        ({"clients": 20, "delta": 0.1}, "set budget.delta to 0.005 or less"),
+        (
+            {"unit": "record", "delta": 1 / 100},
+            "budget.delta = 0.01 is not below 1/5,000, one over the number of records",
+        ),
         ({"unit": "record", "delta": 1 / 5001}, None),
         ({"epsilon": 10.0}, None),
         ({"epsilon": 10.1}, "budget.epsilon = 10.1 promises little"),
-        ({"epsilon": 1e300}, "budget.epsilon = 1e+300 promises little"),
+        ({"epsilon": 11.0}, "may be wrong only once in 59,875 times"),
+        ({"epsilon": 1e300}, "= 1e+300 promises little: somebody who guesses whether one unit took part may always be"),
         ({"epsilon": None}, None),
         ({"clients": 10}, None),
         ({"clients": 9}, "there are only 9"),
@@ -85,6 +91,18 @@ def test_settings_of_local_training_that_have_no_effect_are_named_with_those_tha
     assert not (tmp_path / "run").exists()
     other = ("mechanism.name=dp_fedavg", "train.learning_rate=0.1")
     assert not any("no effect" in sentence for sentence in told(tmp_path / "other", *other)[1])
+
+
+def test_a_run_begins_with_the_sentence_of_advice_and_auto_with_its_reasons(tmp_path, capsys) -> None:
+    recipe = Recipe.load(None, [*SMALL, "run.rounds=1", "mechanism.name=auto", "mechanism.unit=client"])
+    sordino.run(recipe, out=tmp_path / "run", progress=True)
+    engine, why, expected = capsys.readouterr().err.splitlines()
+    assert engine.startswith("gradients: ")
+    assert why.startswith("auto: dropout_robust, because each client is to be hidden under distributed trust")
+    assert why.count(". ") == 2 and why.endswith(".")  # three sentences
+    noise = json.loads((tmp_path / "run" / "private" / "metrics.jsonl").read_text().splitlines()[0])["noise_stddev"]
+    assert expected.startswith(f"expected: noise {noise:.3g} on each coordinate of the released mean, signal to noise ")
+    assert "in each of 1 round (" in expected
 
 
 def test_nothing_is_said_where_nothing_is_promised(tmp_path) -> None:

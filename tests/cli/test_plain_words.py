@@ -1,7 +1,12 @@
 """What people read is in plain words, says what can be chosen, and is short enough to be read."""
 
+import contextlib
+import os
+import pty
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -65,6 +70,49 @@ def test_help_has_the_version_and_shell_completion(monkeypatch, capsys):
     shown = told(monkeypatch, capsys, "--help")
     assert "--version" in shown and "--install-completion" in shown and "--show-completion" in shown
     assert told(monkeypatch, capsys, "--version").strip() == f"sordino {sordino.__version__}"
+
+
+def on_a_screen(*arguments: str, cwd: Path, columns: int = 80) -> list[str]:
+    """Returns the lines of a command on a terminal of so many columns, errors among them."""
+    primary, secondary = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
+    command = [sys.executable, "-m", "sordino", *arguments]
+    with subprocess.Popen(command, cwd=cwd, stdout=secondary, stderr=secondary, env=environment) as process:
+        os.close(secondary)
+        written = b""
+        with contextlib.suppress(OSError):  # the other end is closed
+            while part := os.read(primary, 1 << 16):
+                written += part
+        process.wait()
+    os.close(primary)
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written.decode()).replace("\r\n", "\n")
+    return [line.rpartition("\r")[2] for line in plain.split("\n")]  # of a bar, as it was drawn last
+
+
+def test_no_word_is_cut_in_two_at_the_edge_of_a_screen(tmp_path):
+    """Advice, errors and warnings were whole lines, which a terminal breaks wherever they reach its edge."""
+    asked = ("advise", "--clients", "4", "--records", "740", "--features", "13", "--epsilon", "2", "--unit", "client")
+    advice = on_a_screen(*asked, cwd=tmp_path)
+    longer = [line for line in advice if len(line) > 80]
+    assert len(longer) == 1 and longer[0].startswith("sordino run --set ")  # to be copied
+    refused = on_a_screen("run", "--set", "mechanism.name=dp_sgd", "--set", "train.learning_rate=0.1", cwd=tmp_path)
+    assert len(refused) > 2 and max(map(len, refused)) <= 80
+    assert "learning_rate" in " ".join(refused)
+
+
+def test_a_certificate_fits_a_screen(tmp_path):
+    outcome = sordino.run(run={"rounds": 1}, out=tmp_path / "run")
+    assert max(map(len, str(outcome.document).splitlines())) <= 80
+
+
+def test_a_suggestion_is_made_once(command, tmp_path):
+    """typer and click both suggested a command, one after the other."""
+    assert command("rn", cwd=tmp_path, code=2).stderr.count("Did you mean") == 1
+
+
+def test_a_run_names_its_engine_once(command, tmp_path):
+    done = command("run", "--set", "run.rounds=1", "--out", "run", cwd=tmp_path)
+    assert (done.stdout + done.stderr).count("gradients: ") == 1
 
 
 def test_a_printed_certificate_is_one(tmp_path):

@@ -8,9 +8,13 @@ import random
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from sordino.advise.advice import Situation, advise
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("index", "tutorials/hospitals", "tutorials/own-network", "tutorials/two-studies", "sklearn", "how-to/networks")
@@ -21,17 +25,59 @@ PAGES = ("index", "tutorials/hospitals", "tutorials/own-network", "tutorials/two
 def test_the_code_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     if page == "tutorials/hospitals":
-        spec = importlib.util.spec_from_file_location("hospitals_csv", ROOT / "examples" / "hospitals_csv.py")
-        assert spec is not None and spec.loader is not None
-        example = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(example)
-        example.write_table(tmp_path / "patients.csv")
+        example("hospitals_csv").write_table(tmp_path / "patients.csv")
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / f"{page}.md").read_text(), re.S)
     assert blocks
     names: dict[str, object] = {"__name__": "snippet"}
     for block in blocks:
         short = re.sub(r'"rounds": \d+', '"rounds": 2', block.replace("run(budget", 'run(run={"rounds": 2}, budget'))
         exec(compile(short, f"docs/{page}.md", "exec"), names)
+
+
+def example(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def scores_in(text: str) -> list[float]:
+    """Returns accuracy in percent, AUC and loss."""
+    (found,) = re.findall(r"([\d.]+)% test accuracy, AUC ([\d.]+), loss ([\d.]+)", text)
+    return [float(number) for number in found]
+
+
+def printed(page: str) -> list[float]:
+    """Returns the scores that a page shows."""
+    return scores_in((ROOT / "docs" / "tutorials" / f"{page}.md").read_text())
+
+
+def test_scores_on_the_page_of_hospitals_are_what_its_code_prints(tmp_path: Path, monkeypatch: Any) -> None:
+    """Another version's draws stood there. (Last digits may differ between processors, and draws may not.)"""
+    monkeypatch.chdir(tmp_path)
+    example("hospitals_csv").write_table(tmp_path / "patients.csv")
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "tutorials" / "hospitals.md").read_text(), re.S)
+    names: dict[str, Any] = {"__name__": "snippet"}
+    exec(compile(block, "hospitals.md", "exec"), names)
+    scores = names["outcome"].scores
+    assert [100 * scores.accuracy, scores.auc, scores.loss] == pytest.approx(printed("hospitals"), rel=2e-3)
+
+
+def test_scores_on_the_page_of_networks_are_the_examples(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "examples" / "own_cnn.py")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert scores_in(done.stdout) == pytest.approx(printed("own-network"), rel=2e-3)
+
+
+def test_advice_on_the_page_of_hospitals_is_what_the_command_says() -> None:
+    page = (ROOT / "docs" / "tutorials" / "hospitals.md").read_text()
+    patients = Situation(4, 450, 22, 2.0, 1e-4, smallest=20)
+    hospitals = advise(replace(patients, unit="client"))
+    assert f"{1 / hospitals.signal_to_noise:.3g} × the longest possible signal" in page
+    assert any(sentence.endswith(" each: 19.") for sentence in hospitals.why) and "find 19 hospitals" in page
+    found = advise(patients)
+    assert found.unit == "record" and f"signal is {found.signal_to_noise:.3g} × the noise" in page
 
 
 def test_a_mechanism_is_written_as_the_page_says_word_by_word(tmp_path: Path) -> None:

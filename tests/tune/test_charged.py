@@ -66,6 +66,21 @@ def test_where_the_server_sees_all_trials_all_are_charged(tmp_path: Path) -> Non
     assert all(isinstance(event, SelfComposedDpEvent) and event.count == 3 for event in events)
     assert all(entry.epsilon <= 4.0 for entry in found.certificate.entries)
     assert "each of which the server saw" in found.document.to_json()
+    assert not found.best_alone
+
+
+@pytest.mark.parametrize(
+    ("trust", "says"), [("central", "only the best trial was paid"), ("distributed", "Every trial")]
+)
+def test_the_command_says_which_trials_were_paid_for(trust: str, says: str, tmp_path: Path) -> None:
+    """It called the table private, and the other trials unpaid, where the server saw and everybody paid for all."""
+    app = typer.Typer()
+    app.command()(tune)
+    settings = (*SMALL[:-1], "mechanism.name=dp_sgd", f"mechanism.trust={trust}")
+    arguments = ["--charged", "--trials", "2", "--grid", "server.learning_rate=2,4", "--out", str(tmp_path / "t")]
+    arguments += [word for setting in settings for word in ("--set", setting)]
+    shown = CliRunner().invoke(app, arguments, catch_exceptions=False).output
+    assert says in shown and shown.count("paid for.") == 1
 
 
 def test_earlier_runs_on_the_ledger_count(tmp_path: Path) -> None:

@@ -14,8 +14,10 @@ from dataclasses import dataclass, replace
 from sordino.account.plan.planner import solve
 from sordino.account.plan.scenario import Scenario
 from sordino.advise.cautions import cautions
+from sordino.advise.outlook import expected
 from sordino.errors import AccountingError
 from sordino.mechanisms.choice import Known, choose
+from sordino.printable import counted
 from sordino.types import Trust, Unit
 
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 100
@@ -46,6 +48,8 @@ class Situation:
     dropout: float = 0.0
     regression: int = 0
     """Features of a record where a number is to be predicted from them; 0 where classes are."""
+    smallest: int = 1
+    """Fewest parameters of a model that looks at every feature: nobody is told to train a smaller one."""
 
     def __post_init__(self) -> None:
         if self.clients < 1 or self.records < self.clients:
@@ -94,6 +98,11 @@ class Advice:
     why: tuple[str, ...]
     settings: Mapping[str, object]
     """All of it as settings of a recipe, by name."""
+
+    @property
+    def expected(self) -> str:
+        """Noise and signal of a round, in words."""
+        return expected(self.stddev, self.signal_to_noise, self.rounds)
 
 
 def advise(known: Situation) -> Advice:
@@ -156,7 +165,8 @@ def _unit(known: Situation) -> Unit:
 
 
 def _units(plan: Scenario) -> str:
-    return f"{plan.population:,} clients" + (" as units" if plan.unit == "client" else ", their records as units,")
+    clients = counted(plan.population or 0, "client")
+    return f"{clients} as units" if plan.unit == "client" else f"{clients}, records as units,"
 
 
 def _fine(plan: Scenario) -> str:
@@ -190,7 +200,7 @@ def _remedies(known: Situation, plan: Scenario) -> list[str]:
         )
     enough = solve(replace(plan, epsilon=None, noise_multiplier=(plan.noise_multiplier or 0.0) * ratio))
     told.append(f"Raise ε to {_up(enough.epsilon)}.")
-    if plan.audible:
+    if plan.audible >= known.smallest:
         told.append(f"Train a smaller model: {plan.audible:,} parameters.")
     more = ratio**2 if known.trust == "local" else ratio
     told.append(f"Find more clients that hold as many records each: {math.ceil(known.clients / more):,}.")
@@ -198,7 +208,9 @@ def _remedies(known: Situation, plan: Scenario) -> list[str]:
 
 
 def _sentence(caution: str) -> str:
-    return f"{caution[0].upper()}{caution[1:]}."
+    """Returns a caution as a sentence; one that begins with the name of a setting leaves it as it is."""
+    first = caution if "." in caution.split()[0] else f"{caution[0].upper()}{caution[1:]}"
+    return f"{first}."
 
 
 def _up(value: float) -> str:

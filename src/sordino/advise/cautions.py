@@ -12,6 +12,8 @@ from sordino.types import Unit
 
 LARGE_EPSILON = 10.0
 """A budget above this is called large."""
+_SURE = 20.0
+"""Above this nobody would call a guess a guess: it is wrong less than once in 400 million times."""
 FEW_CLIENTS = 10
 """Fewer clients as units than this are called few."""
 
@@ -42,18 +44,18 @@ def _delta(unit: Unit, units: float, delta: float) -> str:
     if delta * units < 1:
         return ""
     return (
-        f"budget.delta = {delta:g} is not below 1/{units:g}, one over the number of {unit}s: publishing one {unit} as "
-        f"it is would be within it; set budget.delta to {0.1 / units:.0e} or less"
+        f"budget.delta = {delta:g} is not below 1/{units:,.10g}, one over the number of {unit}s: publishing one {unit} "
+        f"as it is would be within it; set budget.delta to {0.1 / units:.1g} or less"
     )
 
 
 def _epsilon(epsilon: float | None) -> str:
     if epsilon is None or epsilon <= LARGE_EPSILON:
         return ""
-    wrong = math.exp(-min(epsilon, 700.0))
+    right = "always be right" if epsilon > _SURE else f"be wrong only once in {1 + math.exp(epsilon):,.0f} times"
     return (
-        f"budget.epsilon = {epsilon:g} promises little: somebody who guesses whether one unit took part may be wrong "
-        f"only once in {1 + 1 / wrong:.2g} times; set budget.epsilon to {LARGE_EPSILON:g} or less"
+        f"budget.epsilon = {epsilon:g} promises little: somebody who guesses whether one unit took part may {right}; "
+        f"set budget.epsilon to {LARGE_EPSILON:g} or less"
     )
 
 

@@ -10,6 +10,7 @@ from sordino.perturb.gaussian import CentralGaussian, LocalGaussian
 from sordino.perturb.integer_shares import IntegerShares
 from sordino.perturb.shares import GaussianShares
 from sordino.perturb.steps import StepNoise
+from sordino.printable import counted
 
 _IN_THE_SUM = (CentralGaussian, GaussianShares, IntegerShares)
 """Noise that a sum has once, however many take part."""
@@ -34,6 +35,14 @@ class Outlook:
         """The longest possible mean over the expected norm of its noise, √parameters · stddev."""
         noise = self.stddev * math.sqrt(self.parameters)
         return self.signal / noise if noise else math.inf
+
+
+def expected(stddev: float, signal_to_noise: float, rounds: int) -> str:
+    """Returns what to expect of a run, in words; advice and the first lines of a run say it alike."""
+    return (
+        f"expected: noise {stddev:.3g} on each coordinate of the released mean, signal to noise {signal_to_noise:.3g} "
+        f"in each of {counted(rounds, 'round')} (the longest possible signal: real updates are shorter)"
+    )
 
 
 def outlook(mechanism: Mechanism, population: int, records: float, parameters: int) -> Outlook | None:

@@ -54,7 +54,8 @@ def advise(
         if clients is None or records is None or epsilon is None or size is None:
             raise AccountingError(f"{' and '.join(missing)} must be given (or a recipe): advice follows from them")
         numbers = 0 if classes or features is None else features
-        known = Situation(clients, records, size, epsilon, delta, trust, unit, dropout, numbers)
+        smallest = (features or 1) * (max(1, classes) if features else 1)
+        known = Situation(clients, records, size, epsilon, delta, trust, unit, dropout, numbers, smallest)
     found = advised(known)
     if as_json:
         print(strict_json.dumps({"known": asdict(known), **asdict(found), "settings": dict(found.settings)}))
@@ -74,27 +75,33 @@ def _from_recipe(path: Path, settings: list[str]) -> Situation:
     if budget.epsilon is None:
         raise RecipeError("budget.epsilon is none, and advice follows from it: set it (--set budget.epsilon=2)")
     width, lost = context.layout.width, max((context.dropout.rate, *context.recipe.dropout.schedule))
-    numbers = 0 if context.federation.classes else math.prod(context.federation.input_shape)
+    features, classes = math.prod(context.federation.input_shape), context.federation.classes
     return Situation(
-        told.people, told.total, width, budget.epsilon, budget.delta, mechanism.trust, mechanism.unit, lost, numbers
+        told.people,
+        told.total,
+        width,
+        budget.epsilon,
+        budget.delta,
+        mechanism.trust,
+        mechanism.unit,
+        lost,
+        regression=0 if classes else features,
+        smallest=features * max(1, classes),
     )
 
 
 def _show(found: Advice, recipe: Path | None) -> None:
-    from sordino.cli.shown import terminal
+    from sordino.cli.shown import sentences
 
-    console = terminal(soft_wrap=True, highlight=False)
+    console = sentences(highlight=False)
     color = "green" if found.works else "red"
     for number, sentence in enumerate(found.why):
         console.print(f"[bold {color}]{sentence}[/]" if number == 0 else f"· {sentence}")
-    console.print(
-        f"\nexpected: noise {found.stddev:.3g} on each coordinate of the released mean, signal to noise "
-        f"{found.signal_to_noise:.3g} in each of {found.rounds} rounds (the longest possible signal: real updates are "
-        "shorter)\n"
-    )
+    console.print(f"\n{found.expected}\n")
     console.print("begin with:" if found.works else "to try it nevertheless:")
     begun = "sordino run " if recipe is None else f"sordino run {recipe} "
-    console.print(begun + " ".join(f"--set {name}={_word(value)}" for name, value in found.settings.items()))
+    command = begun + " ".join(f"--set {name}={_word(value)}" for name, value in found.settings.items())
+    console.print(command, soft_wrap=True)  # to be copied: one line
     if recipe is None:
         console.print("[dim](on the digits that come with it; on your own records: --data FILE, too)[/]")
 

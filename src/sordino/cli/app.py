@@ -15,15 +15,16 @@ import typer
 from sordino._version import __version__
 from sordino.cli.letters import spell_out
 from sordino.cli.places import name_places
-from sordino.cli.shown import shown, terminal
+from sordino.cli.shown import sentences, shown
 from sordino.errors import SordinoError
 
 app = typer.Typer(
     name="sordino",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    suggest_commands=False,  # click does already
 )
-errors = terminal(stderr=True, soft_wrap=True)
+errors = sentences(stderr=True)
 
 _COMMANDS = (
     "run",

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from sordino import strict_json
 from sordino.cli.idle import refuse_options
-from sordino.cli.shown import shown, terminal
+from sordino.cli.shown import sentences, shown, terminal
 
 if TYPE_CHECKING:
     from sordino.compare.contest import Class, Trial
@@ -104,7 +104,7 @@ def compare(
     else:
         _show(panels, top, reasons, target)
         if private:
-            terminal(soft_wrap=True, highlight=False).print(f"[yellow]private:[/] {page.PRIVATE_SCORES}")
+            sentences(highlight=False).print(f"[yellow]private:[/] {page.PRIVATE_SCORES}")
 
 
 def _wanted(named: list[str], known: list[str], everyone: bool, all_claimed: bool) -> list[str]:

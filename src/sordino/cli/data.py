@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sordino import strict_json
-from sordino.cli.shown import shown, terminal
+from sordino.cli.shown import sentences, shown
 
 _STYLES = {"installed": "green", "found": "green", "yours": "cyan", "missing": "yellow"}
 
@@ -33,7 +33,7 @@ def data(
     for row in rows:
         status = f"[{_STYLES[row['status']]}]{row['status']}[/]"
         table.add_row(row["name"], _records(row), _classes(row), _clients(row), status)
-    console = terminal(soft_wrap=True, highlight=False)
+    console = sentences(highlight=False)
     console.print(table)
     root = data_folder(folder)
     console.print(f"Data sets are looked for in {shown(root)}{'' if root.is_dir() else ', which is no folder'}.\n")

@@ -58,7 +58,9 @@ def _show(rows: list[dict[str, str]]) -> None:
     console.print()
     for row in rows:
         if row["mode"] == "certified":
-            console.print(f"[bold]{row['mechanism']}[/]: {row['summary']}", soft_wrap=True, highlight=False)
+            console.print(
+                f"[bold]{row['mechanism']}[/]: {row['summary']}", soft_wrap=not console.is_terminal, highlight=False
+            )
 
 
 def _row(name: str, mode: Mode, federation: Federation) -> dict[str, str]:

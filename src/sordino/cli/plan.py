@@ -158,7 +158,9 @@ def _choice(chosen: Choice, as_json: bool) -> None:
     settings = "".join(f", mechanism.{name} = {value}" for name, value in chosen.settings.items())
     coins = "" if chosen.sampling_rate is None else f", select.kind = poisson, select.rate = {chosen.sampling_rate:g}"
     print(f"mechanism.name = {chosen.mechanism}{settings}{coins}")
-    print(" ".join(chosen.why))
+    from sordino.cli.shown import sentences
+
+    sentences(highlight=False).print(" ".join(chosen.why))
 
 
 def _trade_off(found: Plan) -> list[Scenario]:

@@ -15,8 +15,9 @@ from rich.table import Table
 
 from sordino import strict_json
 from sordino.cli.own import DATA_HELP, MODEL_HELP, data_again, data_settings, own_data, own_model
-from sordino.cli.shown import shown, terminal
+from sordino.cli.shown import sentences, shown, terminal
 from sordino.errors import SordinoWarning
+from sordino.printable import counted
 
 if TYPE_CHECKING:
     from sordino.runs.outcome import Outcome
@@ -79,7 +80,7 @@ def _warnings_in_words() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
             if category is SordinoWarning:
-                terminal(stderr=True, soft_wrap=True).print(f"[bold yellow]warning:[/] {shown(message)}")
+                sentences(stderr=True).print(f"[bold yellow]warning:[/] {shown(message)}")
             else:
                 python(message, category, *rest)
 
@@ -101,22 +102,17 @@ def _summary(outcome: Outcome) -> None:
         "diverged": "stopped because training diverged; the last good model is kept",
     }
     console.print(
-        f"\n{reached} after {_rounds(outcome.rounds)} in {outcome.seconds:.1f} s ({reason[outcome.stopped]})\n"
+        f"\n{reached} after {counted(outcome.rounds, 'round')} in {outcome.seconds:.1f} s ({reason[outcome.stopped]})\n"
     )
     table = _confusion(outcome.scores, outcome.context.recipe.data.class_names or ())
     if table is not None:
         console.print(table)
     console.print(f"{steps_in_words(outcome.context)}\n")
     console.print(certificate(outcome.document))
-    console.print(f"\n{outcome.engine}", highlight=False, markup=False)
     folder = shown(outcome.folder)
-    console.print(f"run folder: {folder} (public/ may be shown to anybody, private/ to nobody)", soft_wrap=True)
+    console.print(f"\nrun folder: {folder} (public/ may be shown to anybody, private/ to nobody)", soft_wrap=True)
     named = shown(shlex.quote(str(outcome.folder)))
     console.print(f"next: `sordino certificate {named}`, `sordino report {named}`", highlight=False, soft_wrap=True)
-
-
-def _rounds(count: int) -> str:
-    return f"{count} round{'' if count == 1 else 's'}"
 
 
 def _confusion(scores: Scores | None, names: Sequence[str]) -> Table | None:

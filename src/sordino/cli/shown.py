@@ -18,3 +18,10 @@ def shown(text: object) -> str:
 def terminal(**options: Any) -> Console:
     """Returns a console that takes no word for a picture: `nets.py:x: …` stays as it is."""
     return Console(emoji=False, **options)
+
+
+def sentences(**options: Any) -> Console:
+    """Returns a console for prose: whole lines in a log or a pipe, and no word cut in two on a screen."""
+    console = terminal(**options)
+    console.soft_wrap = not console.is_terminal
+    return console

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from sordino import strict_json
 from sordino.cli.idle import refuse_options
-from sordino.cli.shown import shown, terminal
+from sordino.cli.shown import sentences, shown
 
 if TYPE_CHECKING:
     from sordino.recipe import Recipe
@@ -102,18 +102,20 @@ def _charged(recipe: Recipe, grid: SettingsGrid, trials: int, out: Path, quiet: 
         "cost": f"{'; '.join(promises)}, for the search and the model together (public/certificate.json)",
         "table": table(found.attempts),
         "certificate": json.loads(found.certificate.to_json()),
+        "private_table": found.best_alone,
     }
 
 
 def _show(told: dict[str, Any]) -> None:
-    console = terminal(width=max(terminal().width, 100), soft_wrap=True, highlight=False)
+    console = sentences(highlight=False)
     table = Table("settings", "score", box=SIMPLE_HEAD, pad_edge=False)
     for row in told["table"]:
         score = row["score"]
         good = "diverged" if score is None or abs(score) == float("inf") else f"{score:.4f}"
         table.add_row(shown(", ".join(row["settings"])), shown(row.get("failed") or good))
     console.print(table)
-    if "certificate" in told:
-        console.print("[yellow]The table is private: only the best trial was paid for.[/]")
+    if "private_table" in told:
+        best_alone = "The table is private: only the best trial was paid for."
+        console.print(f"[yellow]{best_alone if told['private_table'] else 'Every trial was paid for.'}[/]")
     chosen, cost, recipe = (shown(text) for text in (", ".join(told["chosen"]), told["cost"], told["recipe"]))
     console.print(f"chosen: {chosen}\ncost: {cost}\n[bold]{recipe}[/]")

@@ -71,7 +71,7 @@ class NodeStatement:
                 lines.append(f"    what was released costs ε = {one['price']:.4g}, if all of it was fixed beforehand")
             lines += [f"    {one[more]}" for more in ("reason", "note") if one[more]]
         for sentence in ("", *self.rests_on):
-            lines += textwrap.wrap(sentence, 100, initial_indent="  - ", subsequent_indent="    ") or [""]
+            lines += textwrap.wrap(sentence, 80, initial_indent="  - ", subsequent_indent="    ") or [""]
         lines += ["", f"  registry version {self.registry_version}, members' digest {self.members or 'none'}"]
         lines += [f"  ledger head {self.ledger_head[:16]}…", f"  signed with {self.signing_key}"]
         return "\n".join(lines) + "\n"

@@ -2,7 +2,7 @@
 
 **Formal guarantees**: those of the mechanism that is chosen. The choice follows from declared facts and from the recipe
 (population, parameters, ε, dropouts, separation, weight decay, momentum): no record is looked at, so it costs nothing.
-`sordino plan --choose` says what is chosen, and why, in three sentences.
+A run, and `sordino plan --choose`, say what is chosen, and why, in three sentences.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def compose(options: Auto, facts: PublicFacts) -> Mechanism:
         selector = Poisson(chosen.sampling_rate)
         times = likely_participations(facts.rounds, selector.expected(facts.population), facts.population)
         facts = replace(facts, selector=selector, participations=times)
-    return spec.compose(settings, facts)
+    return replace(spec.compose(settings, facts), why=chosen.why)
 
 
 SPEC = MechanismSpec(

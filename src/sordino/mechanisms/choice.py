@@ -24,6 +24,7 @@ from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.account.plan.convergence import require
 from sordino.adapt.contraction import Contraction, best_theta, noise_left
 from sordino.events import CorrelatedGaussian, GaussianDpEvent, PoissonSampledDpEvent
+from sordino.printable import counted
 from sordino.types import Trust, Unit
 
 MANY_ROUNDS = 10**7
@@ -96,8 +97,9 @@ def choose(known: Known) -> Choice:
 
 def _opening(known: Known, name: str) -> str:
     return (
-        f"{name}, because each {known.unit} is to be hidden under {known.trust} trust, with {known.population:,} "
-        f"clients, {known.parameters:,} parameters and {known.rounds} rounds at ε = {known.epsilon:g}."
+        f"{name}, because each {known.unit} is to be hidden under {known.trust} trust, with "
+        f"{counted(known.population, 'client')}, {counted(known.parameters, 'parameter')} and "
+        f"{counted(known.rounds, 'round')} at ε = {known.epsilon:g}."
     )
 
 

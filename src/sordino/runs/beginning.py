@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import warnings
 from datetime import datetime
@@ -12,7 +13,7 @@ from torch import nn
 
 from sordino.account.ledger.heads import HeadLog
 from sordino.advise.cautions import cautions
-from sordino.advise.outlook import outlook
+from sordino.advise.outlook import expected, outlook
 from sordino.data.federation import Federation
 from sordino.errors import RecipeError, SordinoWarning
 from sordino.events import Unbounded
@@ -115,6 +116,16 @@ def begin(folder: RunFolder, context: RunContext, own: tuple[bool, bool, bool]) 
     folder.create(recipe, facts)
 
 
+def opening_words(context: RunContext) -> list[str]:
+    """Returns what a run says before its first round: engine, why this mechanism, and what to expect of a round."""
+    told, mechanism = context.federation.declared, context.mechanism
+    found = outlook(mechanism, told.people, told.total, context.layout.width)
+    foretold = found is not None and math.isfinite(found.signal_to_noise)
+    why = [f"auto: {' '.join(mechanism.why)}"] if mechanism.why else []
+    last = [expected(found.stddev, found.signal_to_noise, context.recipe.run.rounds)] if found and foretold else []
+    return [str(context.trainer.choice), *why, *last]
+
+
 def _slow(context: RunContext) -> list[str]:
     """Returns a sentence where no fast engine could take the model."""
     choice, asked = context.trainer.choice, context.recipe.train.engine
@@ -126,8 +137,8 @@ def _cautions(context: RunContext) -> list[str]:
     told, mechanism, budget = context.federation.declared, context.mechanism, context.recipe.budget
     if all(isinstance(charge.event, Unbounded) for charge in mechanism.quote(mechanism.adapter.start())):
         return []  # nothing is promised
-    expected = outlook(mechanism, told.people, told.total, context.layout.width)
-    return cautions(mechanism.unit, told.people, told.total, budget.epsilon, budget.delta, expected)
+    found = outlook(mechanism, told.people, told.total, context.layout.width)
+    return cautions(mechanism.unit, told.people, told.total, budget.epsilon, budget.delta, found)
 
 
 def fresh_folder(recipe: Recipe) -> Path:

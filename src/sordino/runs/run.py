@@ -18,7 +18,15 @@ from sordino.mechanism import Mechanism
 from sordino.opening.feature_map import FeatureMap
 from sordino.random.streams import Entropy, Streams
 from sordino.recipe import Recipe
-from sordino.runs.beginning import begin, fresh_folder, going_on, look_for_idle, refuse_copy, require_beginning
+from sordino.runs.beginning import (
+    begin,
+    fresh_folder,
+    going_on,
+    look_for_idle,
+    opening_words,
+    refuse_copy,
+    require_beginning,
+)
 from sordino.runs.books import charging_for
 from sordino.runs.context import RunContext
 from sordino.runs.folder import RunFolder
@@ -106,7 +114,8 @@ def run(
     bar = progress if isinstance(progress, RoundProgress) else RoundProgress.wanted(recipe, progress)
     told = [bar.played, *([] if watcher is None else [watcher])]
     with folder.alone(), _books(context, folder) as charging, nullcontext(bar) if bar is progress else bar:
-        bar.say(str(context.trainer.choice))
+        for sentence in opening_words(context):
+            bar.say(sentence)
         last, shows = play_rounds(context, folder, charging, lambda metrics: [tell(metrics) for tell in told])
         weights = context.step.published(last.here.weights, last.here.state)
         lens = FeatureMap.of(last.here.knobs)

@@ -51,7 +51,7 @@ TrialWatcher = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Attempt:
-    """One trial: its settings and its score on public records. Private, but for the best one."""
+    """One trial: its settings and its score on public records."""
 
     settings: tuple[str, ...]
     score: float
@@ -65,7 +65,9 @@ class Charged:
     recipe: Recipe
     """The recipe as it was played, with the chosen settings and the noise of the search."""
     attempts: tuple[Attempt, ...]
-    """All trials, in order: for whoever ran the search, and nobody else."""
+    """All trials, in order."""
+    best_alone: bool
+    """Whether the best trial alone was paid for (central trust): then the others are for whoever ran the search."""
     certificate: Certificate
     document: CertificateDocument
     folder: Path
@@ -107,7 +109,8 @@ def charged(recipe: Recipe, grid: SettingsGrid, trials: int, out: Path, watcher:
     chosen = with_settings(context.recipe, played[best][0].settings)
     replace_file(folder.private / "chosen.toml", chosen.to_toml().encode(), PRIVATE)
     replace_file(folder.public / "chosen.toml", public_recipe(chosen).encode(), PUBLIC)  # the seed repeats the noise
-    return Charged(attempt, chosen, tuple(one for one, _ in played), certificate, document, out)
+    attempts = tuple(one for one, _ in played)
+    return Charged(attempt, chosen, attempts, stop is not None, certificate, document, out)
 
 
 def _played(

@@ -11,7 +11,7 @@ from sordino.account.certificate.document import CertificateDocument, Promise
 from sordino.events import decode
 from sordino.printable import in_markdown, printable
 
-_WIDTH = 100
+_WIDTH = 80
 _SEEDED = (
     "This was a simulation: its noise comes from a seed. Whoever knows the seed knows the noise, and then nothing is "
     "hidden. The numbers below are those of the same mechanism with noise that nobody can predict."
