@@ -9,6 +9,7 @@ from papers.experiment_runner import ExperimentRun, SeedRuns, recipe_of
 from papers.fed_cad import course
 from papers.noise import drowned_told
 from papers.xue import ahead
+from papers.yuan import increases
 from papers.yuan_online import shrinks
 
 
@@ -124,6 +125,11 @@ def test_the_mechanism_is_best_if_one_reading_of_it_is(divided: tuple[float, flo
 )
 def test_distances_rise_rapidly_and_then_fall(mean: list[float], status: str) -> None:
     assert course("course", range(2, 8), mean).status == status
+
+
+@pytest.mark.parametrize(("grown", "status"), [(0.0, "differs"), (0.003, "undecided"), (0.029, "equal")])
+def test_a_loss_that_hardly_rises_again_says_nothing(grown: float, status: str) -> None:
+    assert increases("ϑ = 1.05", grown).status == status
 
 
 @pytest.mark.parametrize(("multiplier", "told"), [(1.0, "has norm 30, and an update 4 at most"), (0.1, "")])
