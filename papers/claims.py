@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 
+from papers.a_dpfl import CLIP, COMMON, DATA, PRIVATE
 from papers.cited import A_DPFL, BAEK, FED_CAD
 from papers.experiment import Experiment, ExperimentResult
-from papers.experiment_runner import ExperimentRunner
+from papers.experiment_runner import ExperimentRunner, recipe_of
+from papers.noise import shrunk_told
 from papers.printed_line import PrintedLine, number, statement
 from sordino.account.accountants.accountant import price
 from sordino.account.accountants.published import fed_cad_schedule
@@ -63,7 +65,7 @@ def _changes(weights: np.ndarray, replaced: bool = True) -> list[float]:
 
 
 def definition4(runner: ExperimentRunner) -> ExperimentResult:
-    """A-DPFL, Definition 4: σ ≥ (Δ/ε)·√ln(1.25/δ), held to the exact curve of a Gaussian."""
+    """A-DPFL, Definition 4: σ ≥ (Δ/ε)·√ln(1.25/δ), held to the exact curve of a Gaussian; and Algorithm 3's noise."""
     lines = []
     for epsilon in (0.1, 0.5, 1.0):
         sigma = math.sqrt(math.log(1.25 / DELTA)) / epsilon
@@ -75,7 +77,8 @@ def definition4(runner: ExperimentRunner) -> ExperimentResult:
                 quantity, f"at most {epsilon:g}", f"{spent:.4f}", spent <= epsilon, "" if spent <= epsilon else why
             )
         )
-    return ExperimentResult(tuple(lines))
+    told = (shrunk_told(name, recipe_of([*COMMON, *DATA[name], *PRIVATE, CLIP[name]])) for name in DATA)
+    return ExperimentResult(tuple(lines), remarks=tuple(told))
 
 
 def _classic(epsilon: float) -> float:
