@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from papers.cited import FED_CAD
 from papers.distances import distances
@@ -24,6 +25,7 @@ from papers.fed_cad_verdicts import (
     told_gain,
 )
 from papers.printed_line import PrintedLine, ahead_by, impossible, left_out, statement
+from sordino.account.accountants import rdp, renyi
 from sordino.account.accountants.accountant import price
 from sordino.account.accountants.published import fed_cad_schedule
 from sordino.charts import Axis, Chart, Series
@@ -41,11 +43,14 @@ SHARED = (
     PIXELS,
     "Sizes of the network's layers are not stated: 10 and 20 channels of 5 × 5 with pooling, and 50 units.",
     "Batches are those of a pass over a client's records in random order, where the text has Poisson's at rate q.",
-    "σ_Diff is in the text (“small constant”) and not in the pseudo-code, which we follow.",
+    "σ_Diff is in the text (“small constant”) and not in the pseudo-code, which we follow. What that compares (lines "
+    "13, 20, 21 and 25) are updates before noise, as in the proof.",
     "Fed-LDP is the same run with Diff = 1, where no noise is reused.",
 )
 COURSE = "rises rapidly, then slowly decreases and tends to stabilise"
-RISES = "it rises for more than a third of the rounds (which we take for rapid), if slower and slower, and then falls"
+RISES = (
+    "it rises, slower and slower, and then falls; whether a peak so late is rapid hangs on the rounds that are shown"
+)
 NAMES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 GAINS = {
     ("mnist", 5): (0.01, 0.02),
@@ -54,6 +59,8 @@ GAINS = {
     ("fashion-mnist", 8): (0.03, 0.01),
 }
 """Printed gains over Fed-LDP by data set and classes of a client, for constant and adaptive Diff."""
+ORDERS = np.array([*(1 + tenth / 10 for tenth in range(1, 100)), *range(12, 64)])
+"""Opacus's Rényi orders, as the paper's experiments are in PyTorch."""
 
 
 def fig1(runner: ExperimentRunner) -> ExperimentResult:
@@ -86,11 +93,15 @@ def over_seeds(told: Sequence[tuple[float, float, float]]) -> tuple[float, float
 
 
 def course(quantity: str, rounds: Sequence[int], mean: Sequence[float]) -> PrintedLine:
-    """Judges whether distances rise rapidly, which is within a third of the rounds, and fall after that."""
+    """Judges whether distances rise rapidly, which is within a third of the rounds, and fall after that.
+
+    A later peak decides nothing: how many rounds Fig. 1 shows is not stated, and with more of them it would be early.
+    """
     peak = mean.index(max(mean))
-    rapid = peak < len(mean) / 3
     shown = f"{mean[0]:.3f}, {max(mean):.3f} in round {rounds[peak]}, {mean[-1]:.3f} at the end"
-    return statement(quantity, COURSE, shown, rapid and 0 < peak < len(mean) - 1, "" if rapid else RISES)
+    if len(mean) / 3 <= peak < len(mean) - 1:
+        return PrintedLine(quantity, COURSE, shown, "undecided", RISES)
+    return statement(quantity, COURSE, shown, 0 < peak < len(mean) - 1)
 
 
 def fig2(runner: ExperimentRunner) -> ExperimentResult:
@@ -192,16 +203,20 @@ def printed_epsilon(sigma: float, uploads: int, printed: float) -> PrintedLine:
     why = (
         f"{uploads} uploads of multiplier {sigma:g} cost {certified:.2f} (exact); a tenth of them, {uploads // 10}, "
         f"{price({GaussianDpEvent(sigma): uploads // 10}, 'exact').epsilon(1e-5):.2f}; were each one amplified by the "
-        f"batch's rate of 0.1, {kind:.2f}; a tenth of them at the Rényi cost q²α/(2σ²), which holds for large σ alone, "
-        f"{for_large_sigma(sigma, uploads // 10):.2f}"
+        f"batch's rate of 0.1, {kind:.2f}. {told_ten_times(sigma, uploads):.2f}, which is what is printed, follows "
+        f"for ten batches a round, each sampled at 0.1, and ten times the stated noise: multiplier {10 * sigma:g}"
     )
     return impossible(f"ε at σ = {sigma:g}, {uploads} rounds", f"{printed:g}", f"{certified:.2f}", why)
 
 
-def for_large_sigma(sigma: float, uploads: int) -> float:
-    """Returns ε at δ = 1e-5 if each upload cost q²α/(2σ²) at order α, q = 0.1, with the classic conversion's best α."""
-    cost, log = uploads * 0.1**2 / (2 * sigma**2), math.log(1e5)
-    return cost + 2 * math.sqrt(cost * log)
+def told_ten_times(sigma: float, rounds: int) -> float:
+    """Returns ε at δ = 1e-5 by Opacus's Rényi orders and conversion, of ten local batches a round and noise of 10·σ.
+
+    It gives all three printed values to their digits, where nothing else that we tried gives one: the accountant seems
+    to have been asked for the steps of local training, with σ over the sampling rate as their multiplier.
+    """
+    steps = {PoissonSampledDpEvent(0.1, GaussianDpEvent(10 * sigma)): 10 * rounds}
+    return renyi.epsilon_modern(ORDERS, rdp.divergence(steps, ORDERS, "add_remove"), 1e-5)
 
 
 def _variances() -> Chart:

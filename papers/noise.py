@@ -53,6 +53,26 @@ def drowned_told(recipe: Recipe) -> str:
     )
 
 
+def shrunk(recipe: Recipe) -> float:
+    """Returns how many times C the noise of a batch's mean gradient is long: what clipping afterwards divides it by.
+
+    A-DPFL, Algorithm 3, lines 5 and 6: σ·C/B on each of d weights, and then a clip to C.
+    """
+    return float(
+        recipe.mechanism.model_dump()["noise_multiplier"] * width(recipe) ** 0.5 / (recipe.train.batch_size or 1)
+    )
+
+
+def shrunk_told(name: str, recipe: Recipe) -> str:
+    """Returns what noise before clipping does to the steps, in words."""
+    bound, rate = recipe.mechanism.model_dump()["clip_norm"], recipe.train.learning_rate
+    return (
+        f"Algorithm 3 as printed, {name}: noise of σ·C/B on each of {width(recipe):,} weights has norm "
+        f"{shrunk(recipe) * bound:.0f}. Clipping that to C = {bound:g} divides a batch's gradient by "
+        f"{shrunk(recipe):.0f} at σ = 1, so that steps towards it are those of η = {rate / shrunk(recipe):.4f} in the place of {rate:g}."
+    )
+
+
 def times(recipe: Recipe) -> float:
     """Returns how many times each weight a client's noise is: √d·σ0·β over the divisor (Xue et al., Eq. (3), (4))."""
     options = recipe.mechanism.model_dump()

@@ -13,6 +13,7 @@ from papers.experiment_runner import ExperimentRunner
 from papers.nothing_to_run import NOTHING_TO_RUN
 from papers.planning import by_seed, expected, left
 from papers.printed_line import joined
+from papers.quoted import quoted
 from papers.record import STATUSES, ExperimentRecord, kept
 from papers.record import write as keep
 from papers.run_store import RunStore, merge
@@ -161,7 +162,7 @@ def _page(
     takes: Mapping[str, str],
 ) -> str:
     mine = _of(paper, experiments)
-    text = (ROOM / "introductions" / f"{paper.page}.md").read_text(encoding="utf-8")
+    text = quoted((ROOM / "introductions" / f"{paper.page}.md").read_text(encoding="utf-8"), records)
     parts = [f"# {paper.title}\n", f"{paper.authors} · [all five papers](README.md)\n", text]
     parts += ["## Every table, figure and claim\n", _by_id(mine, records), _nothing(paper), _LEGEND]
     parts += [section(records[one.id], one, takes[one.id]) for one in mine if one.id in records]

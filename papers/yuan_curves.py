@@ -13,11 +13,8 @@ from papers.drawn import PICTURES, Point, curves
 from papers.experiment import Experiment, ExperimentResult
 from papers.experiment_runner import ExperimentRunner
 from papers.printed_line import PrintedLine, number, statement
-from papers.yuan_verdicts import DOUBT
+from papers.yuan_verdicts import BLUNT, DOUBT, NEAR
 
-BLUNT = {"loss": 0.01, "accuracy": 0.005}
-"""Less than this counts as nothing: a hundredth of loss, half a point of accuracy."""
-NEAR = {"loss": "they are less than 0.01 apart", "accuracy": "they are less than half a point apart"}
 UNIT = {"loss": (1.0, 3, ""), "accuracy": (100.0, 2, " points")}
 EARLY = 5
 """So many aggregations count as the early stage."""

@@ -14,6 +14,10 @@ from papers.printed_line import PrintedLine, ahead_by, all_ahead, joined, number
 
 DOUBT = "the learning rate is not stated, and decides after how many rounds noise outweighs what is still learnt"
 
+BLUNT = {"loss": 0.01, "accuracy": 0.005}
+"""Less than this counts as nothing in a curve's course: a hundredth of loss, half a point of accuracy."""
+NEAR = {"loss": "they are less than 0.01 apart", "accuracy": "they are less than half a point apart"}
+
 
 def best_count(name: str, printed: int, runs: Mapping[int, SeedRuns]) -> PrintedLine:
     """Judges the M of the least loss; one step of the grid counts as close, or the spread of the seeds' own M*."""

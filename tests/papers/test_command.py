@@ -11,6 +11,7 @@ from papers.catalogue import EXPERIMENTS
 from papers.experiment_runner import ExperimentRunner
 from papers.nothing_to_run import NOTHING_TO_RUN
 from papers.printed_line import statement
+from papers.quoted import quoted
 from papers.record import ExperimentRecord
 from papers.run_store import ROOM, RunStore
 from typer.testing import CliRunner
@@ -96,6 +97,13 @@ def test_records_come_back_as_they_were(tmp_path: Path) -> None:
     assert row.endswith("| 1 | 0 | 0 | 0 | 0 | 0 |")
 
 
+def test_introductions_quote_their_records() -> None:
+    text, found = "a {baek-fig1: a}, {baek-fig1}, {baek-fig2: a}, v_{t} and {2t}", {"baek-fig1": a_record(ours="9 %")}
+    assert quoted(text, found) == "a 9 %, quick, one seed, not run yet, v_{t} and {2t}"
+    with pytest.raises(SordinoError, match="quotes 'b' of baek-fig1"):
+        quoted("{baek-fig1: b}", found)
+
+
 def test_a_full_record_says_which_data_were_left_quick() -> None:
     page = pages.pages({"baek-fig1": a_record("full", short=("CIFAR-10",))}, FEW, RunStore())["baek.md"]
     assert "Full: one of 3 seeds; quick on CIFAR-10: one seed, 4 of 100 rounds." in page
@@ -143,11 +151,11 @@ def test_nothing_is_left_out_without_its_estimate() -> None:
 
 NUMBERED = {
     "Baek": "Table 1-2 Fig. 1-5 Definition 1-3 Theorem 1-1 Proposition 1-2 Algorithm 1-3",
-    "Xue": "Table 1-2 Fig. 1-5 Definition 1-3 Lemma 1-8 Theorem 1-3 Algorithm 1-4",
-    "Zhao": "Table 1-2 Fig. 1-6 Definition 1-4 Algorithm 1-4",
+    "Xue": "Table 1-2 Fig. 1-5 Definition 1-3 Lemma 1-8 Theorem 1-3 Algorithm 1-4 Eq. 1-13",
+    "Zhao": "Table 1-2 Fig. 1-6 Definition 1-4 Algorithm 1-4 Eq. 1-20",
     "Zhu": "Fig. 1-6 Definition 1-6 Proposition 1-1 Algorithm 1-2",
     "Yuan": "Table 1-3 Fig. 1-10 Definition 1-3 Assumption 1-1 Lemma 1-1 Theorem 1-3 Corollary 1-2 Remark 1-3 "
-    "Algorithm 1-1",
+    "Algorithm 1-1 Eq. 1-43",
 }
 """What each paper numbers, counted in its text (Fed-CAD's lemma and theorems carry their section's number)."""
 
@@ -165,7 +173,8 @@ def test_every_number_of_a_paper_is_listed(paper: str) -> None:
 def numbers(place: str) -> set[tuple[str, int]]:
     """Returns the kinds and numbers of items that a place names: "Lemmas 1, 7 to 8 and Theorem 3" names four."""
     found: set[tuple[str, int]] = set()
-    kinds = re.split(r"(Table|Fig|Definition|Lemma|Theorem|Proposition|Assumption|Corollary|Remark|Algorithm)", place)
+    named = r"(Table|Fig|Definition|Lemma|Theorem|Proposition|Assumption|Corollary|Remark|Algorithm|Eq)"
+    kinds = re.split(named, re.sub(r"\((\d+)\)", r"\1", place))
     for kind, text in zip(kinds[1::2], kinds[2::2], strict=True):
         text = re.sub(r"§.*", "", text)
         roman = {"III": 3, "II": 2, "I": 1}

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from papers.a_dpfl import CLIP, COMMON, DATA, PRIVATE
 from papers.experiment_runner import ExperimentRun, ExperimentRunner, SeedRuns, recipe_of
 from papers.fed_cad_verdicts import beats, by_thirds, gained, level, stated
-from papers.noise import norm_told, piled_up, rounds_until_overflow, times
+from papers.noise import norm_told, piled_up, rounds_until_overflow, shrunk, shrunk_told, times
 from papers.xue_scene import CIFAR, MNIST, READINGS, beyond, client, drowned, ours
 
 from papers import fed_cad
@@ -30,6 +31,13 @@ def test_the_norm_of_the_noise_follows_the_recipe() -> None:
     assert "the average of 30 messages still 13.5" in norm_told(
         recipe_of([*plan, "select.size=30", "mechanism.noise_multiplier=0.5"])
     )
+
+
+def test_noise_before_clipping_shortens_steps_as_the_recipe_has_it() -> None:
+    plan = [*COMMON, *DATA["MNIST"], *PRIVATE, CLIP["MNIST"]]
+    assert shrunk(recipe_of(plan)) == pytest.approx(562_026**0.5 / 20)
+    assert shrunk(recipe_of([*plan, "mechanism.noise_multiplier=0.5"])) == pytest.approx(562_026**0.5 / 40)
+    assert "has norm 150. Clipping that to C = 4 divides a batch's gradient by 37 " in shrunk_told("", recipe_of(plan))
 
 
 def test_at_chance_fed_cad_differs_for_a_computed_reason() -> None:

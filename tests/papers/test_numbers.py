@@ -10,7 +10,7 @@ import pytest
 from papers.catalogue import EXPERIMENTS
 from papers.experiment_runner import ExperimentRunner
 
-from papers import baek_accounting, fed_cad, xue, yuan
+from papers import baek_accounting, claims, fed_cad, xue, yuan
 from sordino.account.accountants.published import yuan_sigma, yuan_sum
 
 
@@ -59,6 +59,50 @@ def test_the_epsilon_of_fed_cad_does_not_follow_from_its_noise() -> None:
     line = fed_cad.printed_epsilon(0.3, 30, 2.72)
     assert line.status == "not reproducible as printed"
     assert line.ours == "243.63"
+
+
+@pytest.mark.parametrize(("sigma", "rounds", "printed"), [(0.3, 30, "2.72"), (0.5, 30, "1.50"), (0.3, 60, "3.97")])
+def test_ten_times_its_noise_gives_every_epsilon_of_fed_cad(sigma: float, rounds: int, printed: str) -> None:
+    assert f"{fed_cad.told_ten_times(sigma, rounds):.2f}" == printed
+    assert abs(fed_cad.told_ten_times(sigma / 10, rounds) / float(printed) - 1) > 5, (
+        "the stated noise gives nothing near"
+    )
+
+
+def lines(id_: str, words: str) -> list[tuple[str, str]]:
+    """Returns what an exact experiment says of lines that begin with some words."""
+    found = EXPERIMENTS[id_].find(ExperimentRunner(Path(), quick=True)).lines
+    return [(line.ours, line.status) for line in found if line.quantity.startswith(words)]
+
+
+def test_a_diff_that_follows_updates_shows_in_the_noise() -> None:
+    assert lines("cad-theorems", "Theorem VI.1: ε of a third") == [("at least 57.7, whatever σ is", "differs")]
+
+
+def test_a_users_share_of_a_mean_is_the_propositions_and_theirs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lines("baek-propositions", "") == [("1.000000", "equal"), ("1.000000", "equal"), ("1.000", "equal")]
+    monkeypatch.setattr(claims, "_changes", lambda weights, replaced=True: [0.03])
+    assert [status for _, status in lines("baek-propositions", "")] == ["differs"] * 3
+
+
+def test_lemma_7_holds_for_a_client_that_misses_nothing() -> None:
+    assert lines("xue-lemmas", "Lemma 7") == [("1.000", "equal"), ("7.000", "differs")]
+
+
+def test_theorem_1_of_yuan_spends_what_eq_26_leaves_out() -> None:
+    log = math.log(1 / 1e-3)
+    told = [f"{epsilon + epsilon**2 / (4 * log):.3f}" for epsilon in (1, 10)]  # the least of s(λ+1) + ln(1/δ)/λ
+    assert lines("yuan-theorems", "Theorem 1") == [(one, "differs") for one in told] and told[1] == "13.619"
+
+
+def test_the_noise_of_yuans_bound_is_printed_over_the_wrong_difference() -> None:
+    assert lines("yuan-theorems", "Theorem 3") == [("-0.000505", "differs"), ("0.000505", "differs")]  # 0.05 / 99
+
+
+@pytest.mark.parametrize(("dropout", "printed"), [(0.1, 1.822), (0.3, 2.463)])
+def test_the_weight_that_an_epsilon_asks_for_is_found(dropout: float, printed: float) -> None:
+    assert baek_accounting.weight_left(baek_accounting.epsilon((1 - dropout) ** 0.5, 100)) == pytest.approx(1 - dropout)
+    assert baek_accounting.weight_left(printed) == pytest.approx(1 - dropout, abs=2e-4)
 
 
 @pytest.mark.parametrize(("budget", "sigma0", "rounds"), [(0.5, 26, 4), (2.0, 26, 60), (8.0, 10, 100)])
