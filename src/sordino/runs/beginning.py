@@ -108,7 +108,7 @@ def begin(folder: RunFolder, context: RunContext, own: tuple[bool, bool, bool]) 
         for sentence in [*_slow(context), *_cautions(context), *filter(None, [uneven(context)]), *charging.warnings]:
             warnings.warn(sentence, SordinoWarning, stacklevel=3)
     name = f"{folder.path.name}-{secrets.token_hex(4)}"
-    facts = {"run": name, "simulation": True, "head": head, "stream": stream, "place": folder.place}
+    facts = {"run": name, "simulation": not recipe.run.entropy, "head": head, "stream": stream, "place": folder.place}
     facts |= remembered(context, *own)
     if own[0]:
         keep_start(folder, context.model)

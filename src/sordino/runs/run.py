@@ -131,7 +131,6 @@ def run(
         seconds=time.perf_counter() - began,
         certificate=certificate,
         document=document,
-        simulation=True,
         weights=weights,
         context=context,
         lens=lens,

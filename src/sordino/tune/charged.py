@@ -92,7 +92,8 @@ def charged(recipe: Recipe, grid: SettingsGrid, trials: int, out: Path, watcher:
         stream = _stream(context, opened.ledger, grid)
         charging, randomness = replace(opened, fingerprint=stream), _randomness(recipe, stream)
         count = trials if stop is None else draw_trials(SHAPE, stop, randomness.generator("trials"))
-        folder.create(context.recipe, {"run": name, "simulation": True, "head": charging.ledger.head, "stream": ""})
+        facts = {"run": name, "simulation": not recipe.run.entropy, "head": charging.ledger.head, "stream": ""}
+        folder.create(context.recipe, facts)
         charges = [_whole(guarantee, event, trials, stop) for guarantee, event in _trial(context).items()]
         everyone = np.arange(context.federation.population)
         reservation = charging.reserve_for_everybody(1, charges, "the search", "tune on stand-in data")
