@@ -17,7 +17,6 @@ from typing import Literal
 import torch
 
 from sordino.account.accountants.accountant import price
-from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PartialSum, PlainSum
 from sordino.bound.l2 import clip_rows
@@ -93,12 +92,7 @@ def compose(options: ClFl, facts: PublicFacts) -> Mechanism:
     def sampled(sigma: float) -> DpEvent:
         return PoissonSampledDpEvent(rate, GaussianDpEvent(sigma))
 
-    sigma = options.noise_multiplier or noise_multiplier_for(
-        facts.target.limit("mechanism.noise_multiplier"),
-        facts.target.delta,
-        lambda z: {sampled(z): facts.rounds},
-        "rdp-classic",
-    )
+    sigma = options.noise_multiplier or facts.target.least_noise(lambda z: {sampled(z): facts.rounds}, "rdp-classic")
     return Mechanism(
         name=options.name,
         mode=options.mode,

@@ -246,6 +246,11 @@ class Mechanism:
         """How many rounds apart a client's participations must be: more than 1 where noise remembers earlier rounds."""
         return int(getattr(self.perturber, "separation", 1))
 
+    @property
+    def coins_are_secret(self) -> bool:
+        """Whether a promise rests on nobody outside learning who took part."""
+        return any(charge.payers == "eligible" for charge in self.quote(self.adapter.start()))
+
     def quote(self, knobs: Knobs, round_: int = 1) -> tuple[Charge, ...]:
         """Returns what the coming release will cost. Pure: it feeds calibration, the budget check and the tests."""
         return self.charges(self.perturber.price(knobs, round_))

@@ -13,12 +13,11 @@ from sordino.events import (
     DpEvent,
     GaussianDpEvent,
     Guarantee,
-    PoissonSampledDpEvent,
     SelfComposedDpEvent,
     Unbounded,
 )
 from sordino.mechanism import ON_GRID, Perturber, needs
-from sordino.perturb.price import realised
+from sordino.perturb.price import realised, sampled
 from sordino.random.on_grid import noisy_counts
 from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed
 from sordino.terms import Knobs, Turn
@@ -96,9 +95,7 @@ class StepNoise(Perturber):
 
 def step_event(noise_multiplier: float, sampling_rate: float, steps: int) -> DpEvent:
     """Returns what `steps` local steps do."""
-    gaussian = GaussianDpEvent(noise_multiplier)
-    step = gaussian if sampling_rate >= 1 else PoissonSampledDpEvent(sampling_rate, gaussian)
-    return SelfComposedDpEvent(step, steps)
+    return SelfComposedDpEvent(sampled(GaussianDpEvent(noise_multiplier), sampling_rate), steps)
 
 
 def record_local(event: DpEvent) -> Prices:

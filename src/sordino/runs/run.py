@@ -26,7 +26,6 @@ from sordino.runs.judgement import disappointment
 from sordino.runs.loop import RoundWatcher, play_rounds
 from sordino.runs.outcome import Outcome
 from sordino.runs.progress import RoundProgress
-from sordino.runs.public import test_is_public
 from sordino.runs.remaining_budget import planned_with_left
 from sordino.runs.scores import score
 from sordino.runs.setup import assemble
@@ -115,7 +114,7 @@ def run(
         folder.save_model(context.state(weights), lens)
         folder.save_certificate(certificate, document)
     scores = score(shows, weights, shows.federation.test_x, shows.federation.test_y)
-    folder.save_scores(None if scores is None else scores.to_json(), public=test_is_public(context.federation))
+    folder.save_scores(None if scores is None else scores.to_json(), public=context.federation.test_public)
     loss, accuracy = (None, None) if scores is None else (scores.loss, scores.accuracy)
     wrong = last.why if last.stopped == "diverged" else disappointment(context, loss, accuracy)
     if wrong:

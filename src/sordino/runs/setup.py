@@ -33,6 +33,7 @@ from sordino.stages import Prices
 from sordino.train.local import ExampleGradients
 from sordino.train.settings import LocalTraining
 from sordino.train.trainer import Trainer
+from sordino.types import Trust
 
 
 def assemble(
@@ -196,8 +197,7 @@ def _selector(recipe: Recipe, population: int) -> Selector:
             raise RecipeError(
                 f"select.size is {chosen.size}, but public.population is {population}: ask for at most that many"
             )
-        trust = getattr(recipe.mechanism, "trust", MECHANISMS[recipe.mechanism.name].trust)
-        return FixedSize(chosen.size, population, blind=trust != "local")
+        return FixedSize(chosen.size, population, blind=_trust(recipe) != "local")
     return Everyone()
 
 
@@ -249,6 +249,9 @@ def _margin(recipe: Recipe, expected: float) -> float:
 
 def _shares_noise(recipe: Recipe) -> bool:
     """Returns whether messages go through a secure sum, as far as the recipe tells: under distributed trust they do."""
-    trust = getattr(recipe.mechanism, "trust", MECHANISMS[recipe.mechanism.name].trust)
-    shared = trust == "distributed" and recipe.mechanism.mode == "certified"
+    shared = _trust(recipe) == "distributed" and recipe.mechanism.mode == "certified"
     return recipe.aggregate.kind == "secure" or (recipe.aggregate.kind == "auto" and shared)
+
+
+def _trust(recipe: Recipe) -> Trust:
+    return MECHANISMS[recipe.mechanism.name].trust_of(recipe.mechanism)

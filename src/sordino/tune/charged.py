@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 
-from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.account.accountants.selection import draw_trials, stop_for
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
@@ -179,13 +178,12 @@ def _calibrated(context: RunContext, grid: SettingsGrid, trials: int, stop: floa
     if recipe.mechanism.noise_multiplier is not None:
         factor = 1.0
     else:
-        epsilon = target.limit("mechanism.noise_multiplier")
 
         def least(guarantee: Guarantee) -> float:
             def history(factor: float) -> dict[DpEvent, int]:
                 return {_whole(guarantee, _trial(context, factor)[guarantee], trials, stop).event: 1}
 
-            return noise_multiplier_for(epsilon, target.delta, history, target.accountant, guarantee.adjacency)
+            return target.least_noise(history, adjacency=guarantee.adjacency)
 
         bounded = [guarantee for guarantee, event in _trial(context).items() if not isinstance(event, Unbounded)]
         factor = max(map(least, bounded))
