@@ -28,7 +28,7 @@ from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.spec import MechanismSpec, Options
 from sordino.perturb.gaussian import SERVER_ID
 from sordino.perturb.price import TRUSTED
-from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed, none_of
+from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed
 from sordino.terms import Knobs, Terms, Turn, Vanished
 from sordino.train.local import LocalSteps
 
@@ -74,7 +74,7 @@ class MedianGaussian(Perturber):
         )
 
     def shield(self, bounded: Bounded, turn: Turn) -> Sent:
-        return Sent(Shielded(bounded.clients, bounded.rows, bounded.weights, none_of(bounded.clients)))
+        return Sent(bounded.shielded(bounded.rows))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         level = turn.knobs.noise_multiplier * summed.norm
