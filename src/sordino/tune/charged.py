@@ -40,6 +40,7 @@ from sordino.runs.run import run
 from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
 from sordino.runs.stream import stream_name
+from sordino.runs.subject import GivenInPython
 from sordino.sections.budget import LedgerSection
 from sordino.tune.grid import SettingsGrid, with_settings
 
@@ -227,7 +228,7 @@ def _stream(context: RunContext, ledger: Ledger, grid: SettingsGrid) -> str:
     Two searches that drew alike would show the best and the second best of the same trials, at the price of the best
     of two independent ones.
     """
-    return f"{stream_name(context, ledger, (False, False, False))}/{grid.points()}"
+    return f"{stream_name(context, ledger, GivenInPython())}/{grid.points()}"
 
 
 def _randomness(recipe: Recipe, stream: str) -> Randomness:
