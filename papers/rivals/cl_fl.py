@@ -17,7 +17,6 @@ from typing import Literal
 import torch
 
 from sordino.account.accountants.accountant import price
-from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PartialSum, PlainSum
 from sordino.bound.l2 import clip_rows
@@ -29,7 +28,7 @@ from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.spec import MechanismSpec, Options
 from sordino.perturb.gaussian import SERVER_ID
 from sordino.perturb.price import TRUSTED
-from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed, none_of
+from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed
 from sordino.terms import Knobs, Terms, Turn, Vanished
 from sordino.train.local import LocalSteps
 
@@ -75,7 +74,7 @@ class MedianGaussian(Perturber):
         )
 
     def shield(self, bounded: Bounded, turn: Turn) -> Sent:
-        return Sent(Shielded(bounded.clients, bounded.rows, bounded.weights, none_of(bounded.clients)))
+        return Sent(bounded.shielded(bounded.rows))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         level = turn.knobs.noise_multiplier * summed.norm
@@ -93,12 +92,7 @@ def compose(options: ClFl, facts: PublicFacts) -> Mechanism:
     def sampled(sigma: float) -> DpEvent:
         return PoissonSampledDpEvent(rate, GaussianDpEvent(sigma))
 
-    sigma = options.noise_multiplier or noise_multiplier_for(
-        facts.target.limit("mechanism.noise_multiplier"),
-        facts.target.delta,
-        lambda z: {sampled(z): facts.rounds},
-        "rdp-classic",
-    )
+    sigma = options.noise_multiplier or facts.target.least_noise(lambda z: {sampled(z): facts.rounds}, "rdp-classic")
     return Mechanism(
         name=options.name,
         mode=options.mode,

@@ -9,7 +9,7 @@ public this round, and its side's own randomness) and returns values; it mutates
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -210,43 +210,52 @@ class Mechanism:
     """Sentences on why it was chosen, where the recipe left that open (`auto`)."""
 
     def __post_init__(self) -> None:
+        for misfit in self._misfits():
+            raise CompositionError(f"{self.name} {misfit}")
+
+    def _misfits(self) -> Iterator[str]:
+        """Yields why the parts do not fit, the most basic reason first."""
         knobs = self.adapter.start()
         bound = self.bounder.sensitivity(knobs)
         if bound is not None and bound.unit != self.unit:
-            raise CompositionError(
-                f"{self.name} protects each {self.unit} and its bounder bounds each {bound.unit}: use parts of one unit"
-            )
+            yield f"protects each {self.unit} and its bounder bounds each {bound.unit}: use parts of one unit"
         if (why := self.perturber.refuses(bound)) is not None:
-            raise CompositionError(f"{self.name} cannot be composed: {why}")
+            yield f"cannot be composed: {why}"
+        yield from self._miscounted()
+        bounded = [guarantee for guarantee, event in self.perturber.price(knobs) if not isinstance(event, Unbounded)]
+        if others := {guarantee.unit for guarantee in bounded} - {self.unit}:
+            yield f"protects each {self.unit} and its noise is priced for each {others.pop()}: use parts of one unit"
+
+    def _miscounted(self) -> Iterator[str]:
+        """Yields what noise counts on and selection, trust or sum do not give."""
         needed, kept = self.separation, getattr(self.selector, "separation", 1)
         if needed > kept:
-            raise CompositionError(
-                f"{self.name} cannot be composed: its noise needs participations that are {needed} rounds apart and "
-                f"its selection keeps them {kept} apart: let clients take turns in {needed} groups"
+            yield (
+                f"cannot be composed: its noise needs participations that are {needed} rounds apart and its selection "
+                f"keeps them {kept} apart: let clients take turns in {needed} groups"
             )
         noise = getattr(self.perturber, "inner", self.perturber)
         if (made_for := getattr(noise, "trust", self.trust)) != self.trust:
-            raise CompositionError(
-                f"{self.name} has {self.trust} trust and its noise is priced for {made_for} trust, where the server "
-                "sees something else: use noise that is made for that trust"
+            yield (
+                f"has {self.trust} trust and its noise is priced for {made_for} trust, where the server sees something "
+                "else: use noise that is made for that trust"
             )
         counted = getattr(noise, "least", 0) if self.trust == "local" else 0
         if counted > max(1, getattr(self.aggregator, "least", 0)):
-            raise CompositionError(
-                f"{self.name} counts on the noise of {counted} messages in every sum, and its sum takes fewer: give "
-                "both the same `least`"
-            )
-        bounded = [guarantee for guarantee, event in self.perturber.price(knobs) if not isinstance(event, Unbounded)]
-        if others := {guarantee.unit for guarantee in bounded} - {self.unit}:
-            raise CompositionError(
-                f"{self.name} protects each {self.unit} and its noise is priced for each {others.pop()}: "
-                "use parts of one unit"
+            yield (
+                f"counts on the noise of {counted} messages in every sum, and its sum takes fewer: give both the same "
+                "`least`"
             )
 
     @property
     def separation(self) -> int:
         """How many rounds apart a client's participations must be: more than 1 where noise remembers earlier rounds."""
         return int(getattr(self.perturber, "separation", 1))
+
+    @property
+    def coins_are_secret(self) -> bool:
+        """Whether a promise rests on nobody outside learning who took part."""
+        return any(charge.payers == "eligible" for charge in self.quote(self.adapter.start()))
 
     def quote(self, knobs: Knobs, round_: int = 1) -> tuple[Charge, ...]:
         """Returns what the coming release will cost. Pure: it feeds calibration, the budget check and the tests."""

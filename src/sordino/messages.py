@@ -8,7 +8,6 @@ can run code, and whatever is malformed is one named error.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import singledispatch
@@ -17,11 +16,11 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch import Tensor
 
 from sordino.errors import ProtocolError
 from sordino.stages import Revealed, Sensitivity, Shielded
+from sordino.tensor_bytes import packed, told_about, under, unpacked
 from sordino.terms import Knobs, Survivors, Terms
 from sordino.types import IntArray
 
@@ -31,8 +30,7 @@ M = TypeVar("M", Terms, Survivors, Shielded, Revealed)
 def to_bytes(message: Terms | Survivors | Shielded | Revealed) -> bytes:
     """Returns a message as it travels."""
     tensors, about = _parts(message)
-    packed = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
-    return save(packed, {"about": json.dumps({"kind": type(message).__name__} | about)})
+    return packed(tensors, {"kind": type(message).__name__} | about)
 
 
 def from_bytes(kind: type[M], data: bytes) -> M:
@@ -42,10 +40,7 @@ def from_bytes(kind: type[M], data: bytes) -> M:
         ProtocolError: the bytes are no message, or one of another kind.
     """
     try:
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        about = json.loads(header["__metadata__"]["about"])
-        # copies, since views into a message's bytes are not aligned and matrix products round differently there
-        tensors = {name: tensor.clone() for name, tensor in load(data).items()}
+        about, tensors = told_about(data), unpacked(data)
         if about["kind"] != kind.__name__:
             raise ProtocolError(f"a message of kind {about['kind']!r} came where {kind.__name__!r} was expected")
         made: M = _MAKERS[kind](tensors, about)
@@ -85,7 +80,7 @@ def _(message: Revealed) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def _terms(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Terms:
-    knobs = Knobs.from_tensors(_under("knob/", tensors))
+    knobs = Knobs.from_tensors(under("knob/", tensors))
     return Terms(int(about["round"]), tensors["weights"], knobs, _ids(tensors["cohort"]))
 
 
@@ -101,7 +96,7 @@ def _shielded(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Shield
         tensors["weights"],
         tensors["squared_multipliers"],
         None if stated is None else Sensitivity(**stated),
-        _under("side/", tensors),
+        under("side/", tensors),
     )
 
 
@@ -110,10 +105,6 @@ def _revealed(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Reveal
 
 
 _MAKERS: Mapping[Any, Any] = {Terms: _terms, Survivors: _survivors, Shielded: _shielded, Revealed: _revealed}
-
-
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _ids(tensor: Tensor) -> IntArray:

@@ -123,10 +123,21 @@ class Bounded:
             raise AssertionError("a mechanism whose noise needs a bound was composed with a part that makes none")
         return self.sensitivity
 
+    def shielded(
+        self, rows: Tensor, squared_multiplier: float | Tensor = 0.0, side: Mapping[str, Tensor] | None = None
+    ) -> Shielded:
+        """Returns the message that contributions become as these rows, and how much noise it says it carries.
 
-def none_of(clients: IntArray) -> Tensor:
-    """Returns squared noise multipliers of messages that carry no noise."""
-    return torch.zeros(len(clients), dtype=torch.float64)
+        Args:
+            rows: what is sent of each client; or of all of them, where only their sum is ever used.
+            squared_multiplier: the variance of a client's noise over the squared norm of the bound: one number where
+                all carry the same, or one for each client.
+            side: further columns by name.
+        """
+        each = squared_multiplier
+        if not isinstance(each, Tensor):
+            each = torch.full((len(self.clients),), each, dtype=torch.float64)
+        return Shielded(self.clients, rows, self.weights, each, self.sensitivity, side or {})
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from sordino.perturb.quantile import QuantileGaussian
 from sordino.perturb.shares import GaussianShares, admissible
 from sordino.perturb.skellam import SkellamShares
 from sordino.select.poisson import Poisson
-from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sent, Shielded, Summed, Update
+from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sent, Summed, Update
 from sordino.terms import Knobs, Survivors, Terms, Turn, Vanished
 from sordino.train.local import ExampleGradients, SummedSteps
 from sordino.train.noisy import PrivateSteps
@@ -33,8 +33,7 @@ from sordino.types import IntArray
 
 def _noised(bounded: Bounded, noise: Tensor, multiplier: float) -> Sent:
     """Returns messages that say, truly or not, that their noise is of this multiplier."""
-    stated = torch.full((len(bounded.clients),), multiplier**2, dtype=torch.float64)
-    return Sent(Shielded(bounded.clients, bounded.rows + noise, bounded.weights, stated, bounded.sensitivity))
+    return Sent(bounded.shielded(bounded.rows + noise, multiplier**2))
 
 
 def _stddev(turn: Turn) -> float:

@@ -51,12 +51,12 @@ MUTANTS: tuple[Mutant, ...] = (
         f"{_COMPOSED}test_parts_that_do_not_fit_are_refused_with_a_sentence",
         "mechanism.py",
         ("noise for another norm", "needs", condition("False", "order")),
-        ("noise that refuses nothing", "Mechanism.__post_init__", condition("False", "refuses")),
+        ("noise that refuses nothing", "Mechanism._misfits", condition("False", "refuses")),
     ),
     *killed_by(
         f"{_COMPOSED}test_a_bound_on_clients_is_refused_where_records_are_promised",
         "mechanism.py",
-        ("a bound of another unit", "Mechanism.__post_init__", compared("False", "unit")),
+        ("a bound of another unit", "Mechanism._misfits", compared("False", "unit")),
     ),
     *killed_by(
         "contracts/test_two_sides.py::test_all_rows_at_once_and_one_client_at_a_time_release_the_same",

@@ -13,10 +13,12 @@ from typer.testing import CliRunner
 
 from sordino.cli.report import report
 from sordino.errors import RecipeError
+from sordino.recipe import Recipe
 from sordino.report import compared, page, plots
 from sordino.report.interactive import figure
 from sordino.report.reading import read, read_all
 from sordino.report.view import RunView
+from sordino.runs.run import run
 
 from .conftest import play
 
@@ -172,3 +174,14 @@ def test_a_public_page_says_nothing_of_seconds(central: Path) -> None:
     assert public.seconds is None and private.seconds is not None and private.seconds > 0
     assert "<span>seconds</span>" not in page.page(public, [])
     assert "<span>seconds</span>" in page.page(private, [])
+
+
+@pytest.mark.parametrize("seeded", [True, False])
+def test_pages_outcomes_and_certificates_agree_on_whether_noise_was_seeded(seeded: bool, tmp_path: Path) -> None:
+    """A run with `run.entropy` was called a simulation by all but its certificate."""
+    settings = ["mechanism.name=dp_fedavg", "run.rounds=1", f"run.entropy={str(not seeded).lower()}"]
+    outcome = run(Recipe.load(None, settings), out=tmp_path / "one")
+    assert outcome.simulation == outcome.to_json()["simulation"] == outcome.document.simulation == seeded
+    for public in (True, False):
+        told = page.page(read(tmp_path / "one", public=public), [])
+        assert ("drawn from a seed" in told) == seeded and (" · simulation · " in told) == seeded

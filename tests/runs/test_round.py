@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 
 import pytest
+import torch
 
+from sordino.client.side import ClientSide, Contribution
+from sordino.runs import round as rounds
 from sordino.runs.folder import RunFolder
 from sordino.runs.run import run
 
@@ -20,3 +24,22 @@ def test_every_stage_of_a_round_is_timed(mechanism: str, tmp_path: Path) -> None
     for line in lines:
         assert set(line["seconds"]) == STAGES and all(seconds >= 0 for seconds in line["seconds"].values())
         assert sum(line["seconds"].values()) <= line["seconds_total"]
+
+
+def test_rows_of_a_chunk_are_let_go_while_later_chunks_train(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A round kept every chunk's messages to its end, so that chunks saved no memory."""
+    rows, most, contribute = list[weakref.ref[torch.Tensor]](), [0], ClientSide.contribute
+
+    def counted(*told: object) -> Contribution:
+        made = contribute(*told)  # type: ignore[arg-type]
+        rows.append(weakref.ref(made.message.rows))
+        most[0] = max(most[0], sum(row() is not None for row in rows))
+        return made
+
+    monkeypatch.setattr(ClientSide, "contribute", counted)
+    monkeypatch.setattr(rounds, "_ENTRIES", 1)  # one client a chunk
+    short = {"name": "fed_ldp", "clip_norm": 0.001}
+    run(mechanism=short, partition={"clients": 12}, run={"rounds": 1}, out=tmp_path / "run")
+    assert len(rows) == 12 and most[0] == 2  # the one that was just made, and the one before it
+    (line,) = RunFolder(tmp_path / "run").metrics()
+    assert line["clip_fraction"] == 1

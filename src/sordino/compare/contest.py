@@ -62,7 +62,7 @@ class Contender:
         chosen, entry = self.recipe.mechanism, MECHANISMS[self.recipe.mechanism.name]
         if chosen.mode == "faithful":
             return Class(entry.unit, entry.trust)
-        return Class(getattr(chosen, "unit", entry.unit), getattr(chosen, "trust", entry.trust))
+        return Class(entry.unit_of(chosen), entry.trust_of(chosen))
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load, save
+from safetensors.torch import save
 
 from sordino.aggregate.secure.errors import AnsweredAlready
 from sordino.aggregate.secure.terms import SumTerms
@@ -28,6 +28,7 @@ from sordino.federation.receipts import Receipt, pack, parse, with_newest
 from sordino.files import PRIVATE, make_folder, replace_file
 from sordino.messages import from_bytes, to_bytes
 from sordino.stages import Kept
+from sordino.tensor_bytes import unpacked
 from sordino.terms import Terms
 
 _LENGTH = 8
@@ -139,7 +140,7 @@ class NodeMemory:
         about = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
         if about["plan"] != _plan(request):
             raise ProtocolError("the sum is to be opened under another plan than its own: this node reveals nothing")
-        tensors = {name: tensor.clone() for name, tensor in load(data).items()}
+        tensors = unpacked(data)
         return Kept(np.array([client]), tensors["noise"], tensors["weights"], float(json.loads(about["norm"])))
 
     def forget(self, request: Parcel) -> None:
@@ -152,7 +153,7 @@ class NodeMemory:
         path = self._state(run)
         if not path.exists():
             return ClientState.blank(1)
-        rows = load(path.read_bytes())["rows"].clone()
+        rows = unpacked(path.read_bytes())["rows"]
         return ClientState(rows, np.ones(len(rows), bool))
 
     def remember(self, run: str, state: ClientState) -> None:

@@ -6,7 +6,6 @@ from sordino._version import __version__
 from sordino.account.certificate.document import Statement
 from sordino.flower.settings import FlowerSettings
 from sordino.mechanism import Mechanism
-from sordino.runs.public import coins_are_secret
 from sordino.server.view import views
 
 _DRAWN = {
@@ -18,14 +17,13 @@ _DRAWN = {
 
 def statement_for(settings: FlowerSettings, mechanism: Mechanism, simulation: bool) -> Statement:
     """Returns what a certificate says about how the run was made."""
-    secret = coins_are_secret(mechanism)
     return Statement(
         mechanism=mechanism.name,
         mode=mechanism.mode,
         trust=mechanism.trust,
         views=views(mechanism),
         sampling_assumed=f"{type(mechanism.selector).__name__}, unknown to the outsider"
-        if secret
+        if mechanism.coins_are_secret
         else "none: no promise rests on who was selected",
         sampling_executed=_DRAWN[settings.select],
         denominator="a public constant, fixed beforehand; not the number of those who answered",

@@ -24,7 +24,6 @@ from typing import Literal
 from pydantic import Field
 
 from sordino.account.accountants.banded import coefficients
-from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.l2 import Presummed
@@ -32,7 +31,7 @@ from sordino.errors import RecipeError
 from sordino.events import CorrelatedGaussian
 from sordino.mechanism import Mechanism
 from sordino.mechanisms.facts import PublicFacts
-from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options, Variant
+from sordino.mechanisms.spec import MechanismSpec, Options, Variant
 from sordino.perturb.banded import BandedNoise
 from sordino.select.fixed import Everyone
 from sordino.select.separated import Separated
@@ -55,6 +54,7 @@ def compose(options: Banded, facts: PublicFacts) -> Mechanism:
     _require(options, facts, bands)
     selector = Separated(options.groups)
     times = math.ceil(facts.rounds / options.groups)
+    multiplier = options.noise_multiplier or facts.target.least_noise(lambda z: {CorrelatedGaussian(z): times})
     return Mechanism(
         name=options.name,
         mode=options.mode,
@@ -65,14 +65,7 @@ def compose(options: Banded, facts: PublicFacts) -> Mechanism:
         bounder=Presummed(),
         perturber=BandedNoise(coefficients(bands, facts.rounds)),
         aggregator=PlainSum(selector.expected(facts.population)),
-        adapter=Steady(options.clip_norm, options.noise_multiplier or _calibrated(facts, times)),
-    )
-
-
-def _calibrated(facts: PublicFacts, times: int) -> float:
-    epsilon = facts.target.limit("mechanism.noise_multiplier")
-    return noise_multiplier_for(
-        epsilon, facts.target.delta, lambda z: {CorrelatedGaussian(z): times}, facts.target.accountant
+        adapter=Steady(options.clip_norm, multiplier),
     )
 
 
@@ -92,7 +85,6 @@ SPEC = MechanismSpec(
     "client",
     "central",
     "a trusted server's noise is taken back in later rounds, clients take turns",
-    audit=(AuditCase(),),
     variants=(
         Variant("independent", ("mechanism.bands=1",), "the same rota, fresh noise in every round"),
         Variant(

@@ -31,6 +31,10 @@ MANY_ROUNDS = 10**7
 """Rounds beyond this are a slip of the pen."""
 _WORTHWHILE = 0.95
 """A schedule is chosen where it leaves less than this share of the noise of a constant one."""
+_CONSTANT = (
+    "Noise is the same and fresh in every round: everybody takes part and the recipe forgets nothing, and then no "
+    "schedule and no correlation leaves less noise in the final model."
+)
 _PLAIN: Mapping[tuple[Unit, Trust], tuple[str, Mapping[str, str]]] = {
     ("client", "central"): ("dp_fedavg", {}),
     ("client", "distributed"): ("dropout_robust", {}),
@@ -92,7 +96,7 @@ def choose(known: Known) -> Choice:
     if left < _WORTHWHILE and not (known.unit == "record" and known.trust == "local"):
         return _scheduled(known, theta, left)
     name, settings = _PLAIN[known.unit, known.trust]
-    return Choice(name, settings, (_opening(known, name), _constant(known), _rest(known)))
+    return Choice(name, settings, (_opening(known, name), _CONSTANT, _rest(known)))
 
 
 def _opening(known: Known, name: str) -> str:
@@ -100,13 +104,6 @@ def _opening(known: Known, name: str) -> str:
         f"{name}, because each {known.unit} is to be hidden under {known.trust} trust, with "
         f"{counted(known.population, 'client')}, {counted(known.parameters, 'parameter')} and "
         f"{counted(known.rounds, 'round')} at ε = {known.epsilon:g}."
-    )
-
-
-def _constant(known: Known) -> str:
-    return (
-        "Noise is the same and fresh in every round: everybody takes part and the recipe forgets nothing, and then no "
-        "schedule and no correlation leaves less noise in the final model."
     )
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.account.accountants.exact import separation_for
 from sordino.account.accountants.filter import filter_for
 from sordino.account.accountants.target import PrivacyTarget
@@ -73,8 +72,7 @@ class Decay:
             levels = sorted(first * relative(theta, m) for m in range(1, self.rounds + 1))[:most]
             return {**opening, **Counter(step_event(z, self.sampling_rate, self.steps) for z in levels)}
 
-        epsilon = target.limit("mechanism.noise_multiplier")
-        return noise_multiplier_for(epsilon, target.delta, history, target.accountant)
+        return target.least_noise(history)
 
     def _excess(self, log_noise: float, target: PrivacyTarget) -> float:
         planned = self.plan(math.exp(log_noise))

@@ -41,7 +41,6 @@ from pydantic import Field
 from torch import Tensor
 
 from sordino.account.accountants.accountant import price
-from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
 from sordino.aggregate.printed_sum import PrintedSecureSum
@@ -165,12 +164,7 @@ def _mean_weight(options: DropoutRobust, facts: PublicFacts) -> float:
 
 def _calibrated(options: DropoutRobust, facts: PublicFacts) -> float:
     """Returns the least z for which the paper claims the budget after all rounds."""
-    epsilon = facts.target.limit("mechanism.noise_multiplier")
-
-    def history(z: float) -> dict[DpEvent, int]:
-        return {_claimed_event(options, facts, z): facts.rounds}
-
-    return noise_multiplier_for(epsilon, facts.target.delta, history, "rdp-classic")
+    return facts.target.least_noise(lambda z: {_claimed_event(options, facts, z): facts.rounds}, "rdp-classic")
 
 
 def _claimed_event(options: DropoutRobust, facts: PublicFacts, multiplier: float) -> DpEvent:

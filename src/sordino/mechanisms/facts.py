@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.account.accountants.history import History
 from sordino.account.accountants.target import PrivacyTarget
 from sordino.aggregate.secure.robust import RobustRule
@@ -141,14 +140,13 @@ class PublicFacts:
         """Returns the noise multiplier: the one that is set, or the least one that keeps every guarantee in budget."""
         if options.noise_multiplier is not None:
             return options.noise_multiplier
-        epsilon = self.target.limit("mechanism.noise_multiplier")
 
         def least(release: PaidRelease) -> float:
             def history(noise_multiplier: float) -> History:
                 before = Counter(event for guarantee, event in self.before if guarantee == release.guarantee)
                 return before + Counter({release.event(noise_multiplier): release.count})
 
-            return noise_multiplier_for(epsilon, self.target.delta, history, self.target.accountant, release.adjacency)
+            return self.target.least_noise(history, adjacency=release.adjacency)
 
         return max(map(least, self.releases(perturber, options.clip_norm)))
 

@@ -26,7 +26,6 @@ from typing import Literal
 from pydantic import Field
 
 from sordino.account.accountants.accountant import epsilon
-from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.adapt.difference import ReleasedDifference
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.near import Near
@@ -99,12 +98,7 @@ def _printed(options: FedCad, facts: PublicFacts) -> float:
     """Returns σ: the one that is set, or the one with which the claim meets the budget."""
     if options.noise_multiplier is not None:
         return options.noise_multiplier
-    return noise_multiplier_for(
-        facts.target.limit("mechanism.noise_multiplier"),
-        facts.target.delta,
-        lambda z: {_printed_event(z, facts): facts.participations},
-        "rdp-classic",
-    )
+    return facts.target.least_noise(lambda z: {_printed_event(z, facts): facts.participations}, "rdp-classic")
 
 
 def _printed_event(multiplier: float, facts: PublicFacts) -> DpEvent:

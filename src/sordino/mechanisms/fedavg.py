@@ -13,7 +13,7 @@ from sordino.aggregate.plain import PlainSum
 from sordino.bound.l2 import Unlimited
 from sordino.mechanism import Mechanism
 from sordino.mechanisms.facts import PublicFacts
-from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
+from sordino.mechanisms.spec import MechanismSpec, Options
 from sordino.perturb.no_noise import NoNoise
 from sordino.train.local import LocalSteps
 
@@ -50,5 +50,4 @@ SPEC = MechanismSpec(
     "client",
     "central",
     "average of local updates, no privacy",
-    audit=(AuditCase(),),
 )

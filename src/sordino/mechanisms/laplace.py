@@ -14,7 +14,7 @@ from sordino.aggregate.plain import PlainSum
 from sordino.bound.l2 import Clip
 from sordino.mechanism import Mechanism
 from sordino.mechanisms.facts import PublicFacts
-from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
+from sordino.mechanisms.spec import MechanismSpec, Options
 from sordino.perturb.laplace import LocalLaplace
 from sordino.train.local import LocalSteps
 
@@ -51,5 +51,4 @@ SPEC = MechanismSpec(
     "client",
     "local",
     "each client adds Laplace noise to its L1-clipped update",
-    audit=(AuditCase(),),
 )

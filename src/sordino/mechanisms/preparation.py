@@ -18,7 +18,7 @@ from sordino.mechanisms.spec import MechanismSpec, Options
 from sordino.opening.channel_moment import ChannelMoment
 from sordino.opening.feature_mean import FeatureMean
 from sordino.select.fixed import Everyone, FixedSize
-from sordino.types import Adjacency, Trust, Unit
+from sordino.types import Adjacency, Unit
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def prepare(
             f"opening.feature_mean and opening.channel_moment do not go with {options.name} ({options.mode}): leave "
             "them out, or use a mechanism that calibrates constant noise, such as dp_sgd or dropout_robust"
         )
-    unit: Unit = getattr(options, "unit", spec.unit)
+    unit = spec.unit_of(options)
     statistics: list[tuple[OpeningStatistic, float]] = []
     if shares.feature_mean:
         statistics.append((FeatureMean(shape, unit), shares.feature_mean))
@@ -78,7 +78,7 @@ def _composed(
     options: Options,
     facts: PublicFacts,
 ) -> Iterator[Preparation]:
-    trust: Trust = getattr(options, "trust", spec.trust)
+    trust = spec.trust_of(options)
     adjacency: Adjacency = getattr(options, "adjacency", "zero_out")
     mu = separation_for(facts.target.limit("opening.feature_mean and opening.channel_moment"), facts.target.delta)
     all_of_them = Everyone("zero_out" if isinstance(facts.selector, FixedSize) else "add_remove")

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.account.accountants.filter import filter_for
 from sordino.account.accountants.target import PrivacyTarget
 from sordino.adapt.refine import FilterRefit, dearest
@@ -35,12 +34,8 @@ class SchedulePlan:
             return self.given
 
         def least(release: PaidRelease) -> float:
-            return noise_multiplier_for(
-                self._epsilon,
-                self.target.delta,
-                lambda z: dearest(release, [z * part for part in self.shape]),
-                accountant or self.target.accountant,
-                release.adjacency,
+            return self.target.least_noise(
+                lambda z: dearest(release, [z * part for part in self.shape]), accountant, release.adjacency
             )
 
         return max(map(least, self.releases))

@@ -98,3 +98,13 @@ class MechanismSpec:
     def name(self) -> str:
         """The name that recipes use."""
         return str(self.options.model_fields["name"].default)
+
+    def unit_of(self, options: Options) -> Unit:
+        """Returns whose presence it hides with these settings: as they say, or always the same."""
+        unit: Unit = getattr(options, "unit", self.unit)
+        return unit
+
+    def trust_of(self, options: Options) -> Trust:
+        """Returns how noise is applied with these settings: as they say, or always the same."""
+        trust: Trust = getattr(options, "trust", self.trust)
+        return trust

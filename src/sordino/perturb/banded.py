@@ -13,7 +13,7 @@ from sordino.mechanism import ON_GRID, Perturber, needs
 from sordino.perturb.gaussian import SERVER_ID
 from sordino.perturb.price import prices, realised
 from sordino.random.on_grid import noisy_sums
-from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed, none_of
+from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Summed
 from sordino.terms import Knobs, Turn
 from sordino.types import Adjacency
 
@@ -63,8 +63,7 @@ class BandedNoise(Perturber):
         return prices("client", "central", self.adjacency, knobs.noise_multiplier, CorrelatedGaussian)
 
     def shield(self, bounded: Bounded, turn: Turn) -> Sent:
-        stated = none_of(bounded.clients)
-        return Sent(Shielded(bounded.clients, bounded.rows, bounded.weights, stated, bounded.sensitivity))
+        return Sent(bounded.shielded(bounded.rows))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         multiplier, bands = turn.knobs.noise_multiplier, self.bands

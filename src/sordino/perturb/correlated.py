@@ -13,7 +13,7 @@ from sordino.events import CorrelatedGaussian, DpEvent, Unbounded
 from sordino.mechanism import ON_GRID, Perturber, needs
 from sordino.perturb.price import prices, realised
 from sordino.random.on_grid import noisy_rows, noisy_sums
-from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed
+from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Summed
 from sordino.terms import Knobs, Turn
 from sordino.types import Adjacency
 
@@ -71,8 +71,7 @@ class CorrelatedNoise(Perturber):
         side = {"variance": variance[:, None], "gap": self._gap(rows, memory, change * stddev**2)}
         numbers = torch.stack([variance, self._adapted(bounded, memory, turn)], dim=1)
         # each innovation's fresh noise is in proportion to its own sensitivity, whatever the two are
-        stated = torch.full((len(rows),), multiplier**2, dtype=torch.float64)
-        message = Shielded(bounded.clients, rows, bounded.weights, stated, bounded.sensitivity, side)
+        message = bounded.shielded(rows, multiplier**2, side)
         return Sent(message, state=remembered(bounded.clients, bounded.rows, rows, numbers))
 
     def release(self, summed: Summed, turn: Turn) -> Released:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
 
 from sordino.errors import SordinoError
 from sordino.events import DpEvent, GaussianDpEvent
@@ -15,7 +14,7 @@ from sordino.mechanism import ON_GRID, Perturber, needs
 from sordino.perturb.price import prices, realised, sampled
 from sordino.random.on_grid import MOST_ROWS, noisy_rows, noisy_sums
 from sordino.random.streams import SERVER
-from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed, none_of
+from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Summed
 from sordino.terms import Knobs, Turn
 from sordino.types import Adjacency, IntArray, Trust, Unit
 
@@ -55,8 +54,7 @@ class LocalGaussian(Perturber):
         keys = turn.randomness.keys("shield", turn.round_, bounded.clients)
         noisy = noisy_rows if bounded.stated.rowwise else noisy_sums
         rows = noisy(bounded.rows, bounded.norm, multiplier, keys)
-        stated = torch.full((len(rows),), multiplier**2, dtype=torch.float64)
-        return Sent(Shielded(bounded.clients, rows, bounded.weights, stated, bounded.sensitivity))
+        return Sent(bounded.shielded(rows, multiplier**2))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         stddev = math.sqrt(summed.squared_multiplier) * summed.norm / summed.weight
@@ -92,8 +90,7 @@ class CentralGaussian(Perturber):
         return prices(self.unit, "central", self.adjacency, knobs.noise_multiplier, self._event)
 
     def shield(self, bounded: Bounded, turn: Turn) -> Sent:
-        stated = none_of(bounded.clients)
-        return Sent(Shielded(bounded.clients, bounded.rows, bounded.weights, stated, bounded.sensitivity))
+        return Sent(bounded.shielded(bounded.rows))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         multiplier = turn.knobs.noise_multiplier

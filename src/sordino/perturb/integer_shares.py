@@ -20,7 +20,7 @@ from sordino.perturb.shares import admissible
 from sordino.perturb.skellam import SkellamNoise, SkellamShares, random_bits, skellam, skellam_rows
 from sordino.random.keystream import streams_of, uniform_rows
 from sordino.random.streams import SERVER
-from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sensitivity, Sent, Shielded, Summed
+from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sensitivity, Sent, Summed
 from sordino.terms import Knobs, Survivors, Terms, Turn
 from sordino.types import Adjacency, FloatArray, IntArray, Trust, Unit, whole_part
 
@@ -102,7 +102,7 @@ class IntegerShares(Perturber):
         values += noise[:, 0]
         values -= noise[:, 1]
         stated = self._stated(shares.share_variance(), bounded.norm, clients)
-        message = Shielded(bounded.clients, torch.from_numpy(values), bounded.weights, stated, bounded.sensitivity)
+        message = bounded.shielded(torch.from_numpy(values), stated)
         if not clients or self.tolerance == 0 or not self.thin:
             return Sent(message)
         return Sent(message, Kept(bounded.clients, torch.from_numpy(noise), bounded.weights, bounded.norm))

@@ -6,13 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-
 from sordino.events import LaplaceDpEvent
 from sordino.mechanism import ON_GRID, Perturber, needs
 from sordino.perturb.price import prices, realised
 from sordino.random.on_grid import noisy_rows, noisy_sums
-from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed
+from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Summed
 from sordino.terms import Knobs, Turn
 from sordino.types import Adjacency, Trust, Unit
 
@@ -47,8 +45,7 @@ class LocalLaplace(Perturber):
         keys = turn.randomness.keys("shield", turn.round_, bounded.clients)
         noisy = noisy_rows if bounded.stated.rowwise else noisy_sums
         rows = noisy(bounded.rows, bounded.norm, multiplier, keys, 1)
-        stated = torch.full((len(rows),), multiplier**2, dtype=torch.float64)
-        return Sent(Shielded(bounded.clients, rows, bounded.weights, stated, bounded.sensitivity))
+        return Sent(bounded.shielded(rows, multiplier**2))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         stddev = math.sqrt(2 * summed.squared_multiplier) * summed.norm / summed.weight

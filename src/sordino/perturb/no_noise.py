@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sordino.events import Guarantee, Unbounded
 from sordino.mechanism import Perturber
-from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed, none_of
+from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Summed
 from sordino.terms import Knobs, Turn
 from sordino.types import Unit
 
@@ -28,7 +28,7 @@ class NoNoise(Perturber):
         )
 
     def shield(self, bounded: Bounded, turn: Turn) -> Sent:
-        return Sent(Shielded(bounded.clients, bounded.rows, bounded.weights, none_of(bounded.clients)))
+        return Sent(bounded.shielded(bounded.rows))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         return Released(summed.mean(turn.weights.dtype), 0.0, self.price(turn.knobs))

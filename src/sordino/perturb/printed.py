@@ -12,7 +12,7 @@ from torch import Tensor
 from sordino.errors import ProtocolError
 from sordino.events import DpEvent, GaussianDpEvent, Guarantee, Unbounded
 from sordino.mechanism import Perturber, needs
-from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sensitivity, Sent, Shielded, Summed
+from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sensitivity, Sent, Summed
 from sordino.terms import Knobs, Survivors, Turn
 from sordino.types import IntArray
 
@@ -86,8 +86,7 @@ class PrintedShares(Perturber):
         noise = turn.randomness.normals("shield", turn.round_, bounded.clients, bounded.rows.shape[1])
         noise *= multiplier * bounded.norm * (bounded.weights / first).sqrt()[:, None]
         stated = multiplier**2 * bounded.weights.double() / first
-        rows = bounded.rows + noise
-        message = Shielded(bounded.clients, rows, bounded.weights, stated, bounded.sensitivity)
+        message = bounded.shielded(bounded.rows + noise, stated)
         return Sent(message, Kept(bounded.clients, noise, bounded.weights, bounded.norm))
 
     def reveal(self, kept: Kept, survivors: Survivors, turn: Turn) -> Revealed | None:

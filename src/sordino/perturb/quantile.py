@@ -11,7 +11,7 @@ from sordino.mechanism import ON_GRID, Perturber, needs
 from sordino.perturb.gaussian import SERVER_ID
 from sordino.perturb.price import prices, realised, sampled
 from sordino.random.on_grid import noisy_counts, noisy_sums
-from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed, none_of
+from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Summed
 from sordino.terms import Knobs, Turn
 from sordino.types import Adjacency, Unit
 
@@ -56,9 +56,9 @@ class QuantileGaussian(Perturber):
         return sampled(GaussianDpEvent(noise_multiplier), self.sampling_rate)
 
     def shield(self, bounded: Bounded, turn: Turn) -> Sent:
-        own, stated = 0.5 - bounded.clipped.to(torch.float32).unsqueeze(1), none_of(bounded.clients)
+        own = 0.5 - bounded.clipped.to(torch.float32).unsqueeze(1)
         side = {UNCLIPPED: own if self.unit == "client" else bounded.side[UNCLIPPED]}
-        return Sent(Shielded(bounded.clients, bounded.rows, bounded.weights, stated, bounded.sensitivity, side))
+        return Sent(bounded.shielded(bounded.rows, side=side))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         multiplier = (turn.knobs.noise_multiplier**-2 - (2 * self.bit_stddev) ** -2) ** -0.5

@@ -11,7 +11,7 @@ import torch
 from sordino.mechanism import Perturber
 from sordino.perturb.integer_shares import IntegerShares
 from sordino.perturb.price import prices, realised
-from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sensitivity, Sent, Shielded, Summed
+from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sensitivity, Sent, Summed
 from sordino.terms import CohortShard, Knobs, Sharding, Survivors, Terms, Turn
 from sordino.types import IntArray
 
@@ -53,17 +53,12 @@ class ShardedShares(Perturber):
             return self.inner.shield(bounded, turn)
         order = torch.from_numpy(np.argsort(np.concatenate([at for at, _ in sent])))
         messages, kept = [one.message for _, one in sent], [one.kept for _, one in sent if one.kept is not None]
-        message = Shielded(
-            bounded.clients,
-            torch.cat([one.rows for one in messages])[order],
-            torch.cat([one.weights for one in messages])[order],
-            torch.cat([one.squared_multipliers for one in messages])[order],
-            bounded.sensitivity,
-        )
+        stated = torch.cat([one.squared_multipliers for one in messages])[order]
+        message = bounded.shielded(torch.cat([one.rows for one in messages])[order], stated)
         if len(kept) < len(sent):
             return Sent(message)
-        noise, weights = (torch.cat(parts)[order] for parts in ([k.noise for k in kept], [k.weights for k in kept]))
-        return Sent(message, Kept(bounded.clients, noise, weights, bounded.norm))
+        noise = torch.cat([one.noise for one in kept])[order]
+        return Sent(message, Kept(bounded.clients, noise, bounded.weights, bounded.norm))
 
     def reveal(self, kept: Kept, survivors: Survivors, turn: Turn) -> Revealed | None:
         revealed = list[Revealed]()

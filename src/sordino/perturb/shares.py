@@ -12,7 +12,7 @@ from sordino.events import DpEvent, GaussianDpEvent
 from sordino.mechanism import Perturber, needs
 from sordino.perturb.gaussian import SERVER_ID
 from sordino.perturb.price import prices, realised, sampled
-from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sensitivity, Sent, Shielded, Summed
+from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sensitivity, Sent, Summed
 from sordino.terms import Knobs, Survivors, Turn
 from sordino.types import Adjacency, Trust, Unit
 
@@ -71,8 +71,7 @@ class GaussianShares(Perturber):
         share = turn.knobs.noise_multiplier / math.sqrt(admissible(len(turn.cohort), self.tolerance))
         noise = turn.randomness.normals("shield", turn.round_, bounded.clients, bounded.rows.shape[1])
         noise.mul_(share * bounded.norm)
-        stated = torch.full((len(bounded.clients),), share**2, dtype=torch.float64)
-        message = Shielded(bounded.clients, bounded.rows + noise, bounded.weights, stated, bounded.sensitivity)
+        message = bounded.shielded(bounded.rows + noise, share**2)
         keeps = self.thin and self.tolerance > 0
         kept = Kept(bounded.clients, noise, bounded.weights, bounded.norm) if keeps else None
         return Sent(message, kept)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from sordino.events import (
@@ -13,14 +12,13 @@ from sordino.events import (
     DpEvent,
     GaussianDpEvent,
     Guarantee,
-    PoissonSampledDpEvent,
     SelfComposedDpEvent,
     Unbounded,
 )
 from sordino.mechanism import ON_GRID, Perturber, needs
-from sordino.perturb.price import realised
+from sordino.perturb.price import realised, sampled
 from sordino.random.on_grid import noisy_counts
-from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed
+from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Summed
 from sordino.terms import Knobs, Turn
 
 RIGHT = "right"
@@ -81,9 +79,7 @@ class StepNoise(Perturber):
             keys = turn.randomness.keys("count", turn.round_, bounded.clients)
             noisy = noisy_counts(bounded.side[RIGHT], self.count.noise_multiplier, keys)
             side[RIGHT] = noisy.to(bounded.side[RIGHT].dtype)
-        within = bounded.noise_multiplier or 0.0
-        stated = torch.full((len(bounded.clients),), within**2, dtype=torch.float64)
-        return Sent(Shielded(bounded.clients, bounded.rows, bounded.weights, stated, bounded.sensitivity, side))
+        return Sent(bounded.shielded(bounded.rows, (bounded.noise_multiplier or 0.0) ** 2, side))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         each = turn.knobs.noise_multiplier * turn.knobs.clip_norm * self.step_stddev * math.sqrt(self.steps)
@@ -96,9 +92,7 @@ class StepNoise(Perturber):
 
 def step_event(noise_multiplier: float, sampling_rate: float, steps: int) -> DpEvent:
     """Returns what `steps` local steps do."""
-    gaussian = GaussianDpEvent(noise_multiplier)
-    step = gaussian if sampling_rate >= 1 else PoissonSampledDpEvent(sampling_rate, gaussian)
-    return SelfComposedDpEvent(step, steps)
+    return SelfComposedDpEvent(sampled(GaussianDpEvent(noise_multiplier), sampling_rate), steps)
 
 
 def record_local(event: DpEvent) -> Prices:

@@ -12,7 +12,7 @@ from sordino.events import DpEvent, GaussianDpEvent, Unbounded
 from sordino.mechanism import Perturber, needs
 from sordino.perturb.price import prices, realised
 from sordino.random.on_grid import noisy_rows, noisy_sums
-from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed
+from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Summed
 from sordino.terms import Knobs, Turn
 from sordino.types import Adjacency
 
@@ -47,9 +47,7 @@ class WeightedGaussian(Perturber):
             keys, said = turn.randomness.keys("shield", turn.round_, bounded.clients), bounded.rows / weights
             noisy = noisy_rows if bounded.stated.rowwise else noisy_sums
             rows = noisy(said, bounded.norm, turn.knobs.noise_multiplier, keys).mul_(weights)
-        stated = torch.full((len(rows),), turn.knobs.noise_multiplier**2, dtype=torch.float64)
-        side = {"variance": variance}
-        return Sent(Shielded(bounded.clients, rows, bounded.weights, stated, bounded.sensitivity, side))
+        return Sent(bounded.shielded(rows, turn.knobs.noise_multiplier**2, {"variance": variance}))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         stddev = 0.0 if summed.empty else math.sqrt(float(summed.side["variance"])) / summed.weight

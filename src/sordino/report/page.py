@@ -50,7 +50,8 @@ def _for_whom(view: RunView) -> str:
 
 def trust(view: RunView) -> str:
     """Returns how noise was applied: the recipe's choice, or the mechanism's own."""
-    return str(getattr(view.recipe.mechanism, "trust", None) or MECHANISMS[view.recipe.mechanism.name].trust)
+    chosen = view.recipe.mechanism
+    return MECHANISMS[chosen.name].trust_of(chosen)
 
 
 def certificate(view: RunView) -> str:

@@ -25,7 +25,7 @@ from sordino.runs.folder import RunFolder
 from sordino.runs.idle import idle
 from sordino.runs.judgement import uneven
 from sordino.runs.stream import stream_name
-from sordino.runs.subject import keep_start, named_in, recall, refuse_own_mechanism, remembered
+from sordino.runs.subject import GivenInPython, facts_of, keep_start, named_in, recall, refuse_own_mechanism
 
 
 def require_beginning(folder: RunFolder, resume: bool) -> None:
@@ -80,19 +80,19 @@ def refuse_copy(folder: RunFolder, recipe: Recipe) -> None:
         )
 
 
-def look_for_idle(context: RunContext, own: tuple[bool, bool, bool], what: Literal["refuse", "warn"]) -> None:
+def look_for_idle(context: RunContext, own: GivenInPython, what: Literal["refuse", "warn"]) -> None:
     """Tells of settings that have no effect.
 
     Raises:
         RecipeError: there are some, and they are refused.
     """
-    for sentence in idle(context, own[0], own[1]):
+    for sentence in idle(context, own.model, own.data):
         if what == "refuse":
             raise RecipeError(sentence)
         warnings.warn(sentence, SordinoWarning, stacklevel=4)
 
 
-def begin(folder: RunFolder, context: RunContext, own: tuple[bool, bool, bool]) -> None:
+def begin(folder: RunFolder, context: RunContext, own: GivenInPython) -> None:
     """Makes the folder of a new run, once everything that could be refused was not."""
     recipe = context.recipe
     refuse_if_spent(context)
@@ -107,11 +107,11 @@ def begin(folder: RunFolder, context: RunContext, own: tuple[bool, bool, bool]) 
     with charging_for(context, path, "", heads=heads, witness=recipe.ledger.witness) as charging:
         head, stream = charging.ledger.head, stream_name(context, charging.ledger, own)
         for sentence in [*_slow(context), *_cautions(context), *filter(None, [uneven(context)]), *charging.warnings]:
-            warnings.warn(sentence, SordinoWarning, stacklevel=3)
+            warnings.warn(sentence, SordinoWarning, stacklevel=4)
     name = f"{folder.path.name}-{secrets.token_hex(4)}"
-    facts = {"run": name, "simulation": True, "head": head, "stream": stream, "place": folder.place}
-    facts |= remembered(context, *own)
-    if own[0]:
+    facts = {"run": name, "simulation": not recipe.run.entropy, "head": head, "stream": stream, "place": folder.place}
+    facts |= facts_of(context, own)
+    if own.model:
         keep_start(folder, context.model)
     folder.create(recipe, facts)
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save
-from torch import Tensor
 
 from sordino.errors import StorageError
 from sordino.runs.client_store import ClientStore
 from sordino.server.side import Position
+from sordino.tensor_bytes import packed, told_about, under, unpacked
 from sordino.terms import Knobs
 
 _TOLD = ("round", "public", "stopped", "why", "width", "head")
@@ -51,10 +48,7 @@ class Checkpoint:
         tensors["store/slots"] = torch.from_numpy(np.fromiter(slots.values(), np.int64, len(slots)))
         about = {"round": here.round_, "public": dict(here.public), "stopped": self.stopped}
         about |= {"why": self.why, "width": store.width, "head": self.head}
-        # copies, since two knobs may be one tensor until a release tells them apart
-        return save(
-            {name: tensor.clone().contiguous() for name, tensor in tensors.items()}, {"about": json.dumps(about)}
-        )
+        return packed(tensors, about)
 
     @classmethod
     def decode(cls, data: bytes, store: ClientStore) -> Checkpoint:
@@ -65,12 +59,11 @@ class Checkpoint:
         """
         told = about(data)
         try:
-            # copies, since views into a file's bytes are not aligned and matrix products round differently there
-            tensors = {name: tensor.clone() for name, tensor in load(data).items()}
+            tensors = unpacked(data)
         except (SafetensorError, ValueError) as error:
             raise StorageError(_DAMAGED) from error
         store.restore(tensors["store/clients"].numpy(), tensors["store/slots"].numpy(), told["width"])
-        knobs, state = Knobs.from_tensors(_under("knob/", tensors)), _under("server/", tensors)
+        knobs, state = Knobs.from_tensors(under("knob/", tensors)), under("server/", tensors)
         here = Position(told["round"], tensors["weights"], knobs, state, told["public"])
         return cls(here, told["stopped"], told["why"], told["head"])
 
@@ -82,12 +75,7 @@ def about(data: bytes) -> dict[str, Any]:
         StorageError: these are not the bytes that were written.
     """
     try:
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        told: dict[str, Any] = json.loads(header["__metadata__"]["about"])
+        told = told_about(data)
         return {name: told[name] for name in _TOLD}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StorageError(_DAMAGED) from error
-
-
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

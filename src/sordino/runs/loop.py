@@ -119,4 +119,4 @@ def opened(simulation: Simulation, context: RunContext) -> Position:
         told = simulation.tell(mechanism.opening, turn, everyone, _CHUNK)
         knobs = knobs.plus(mechanism.opening.conclude(told))
         charging.settle(reservation, everyone, charges, None)
-    return Position(0, context.weights, prepared(simulation, context, knobs), {}, {})
+    return Position(0, context.weights, prepared(simulation, knobs), {}, {})

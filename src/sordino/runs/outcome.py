@@ -40,7 +40,6 @@ class Outcome:
     """What the ledger proves, and who paid most for it: for whoever ran it."""
     document: CertificateDocument = field(repr=False)
     """The certificate for everybody: signed, and without anything private. `print` it."""
-    simulation: bool
     weights: Tensor = field(repr=False)
     """The trained parameters as one flat row."""
     context: RunContext = field(repr=False)
@@ -51,6 +50,11 @@ class Outcome:
     """The map that features go through before the model, where an opening made one."""
     engine: str = ""
     """How gradients were computed, and why so, in a sentence."""
+
+    @property
+    def simulation(self) -> bool:
+        """Whether noise was drawn from a seed, which whoever knows it can take away."""
+        return self.certificate.simulation
 
     @cached_property
     def model(self) -> nn.Module:

@@ -17,7 +17,7 @@ from sordino.server.step import ServerStep
 from sordino.terms import Knobs
 
 
-def prepared(simulation: Simulation, context: RunContext, knobs: Knobs) -> Knobs:
+def prepared(simulation: Simulation, knobs: Knobs) -> Knobs:
     """Returns the knobs with what the mechanism's preparations concluded, each played as a round 0 of its own.
 
     **Formal guarantees**: each sum is quoted, reserved durably before anything is asked, bounded, noised and settled as

@@ -7,7 +7,6 @@ from typing import Any
 
 import tomli_w
 
-from sordino.data.federation import Federation
 from sordino.mechanism import Mechanism
 from sordino.recipe import Recipe
 
@@ -40,16 +39,6 @@ def public_recipe(recipe: Recipe, own_mechanism: str = "") -> str:
     )
 
 
-def coins_are_secret(mechanism: Mechanism) -> bool:
-    """Returns whether a promise of the mechanism rests on nobody outside learning who took part."""
-    return any(charge.payers == "eligible" for charge in mechanism.quote(mechanism.adapter.start()))
-
-
-def test_is_public(federation: Federation) -> bool:
-    """Returns whether scores on the test records may be told: they are public, and nobody's private ones."""
-    return federation.test_public
-
-
 def released(metrics: Mapping[str, Any], mechanism: Mechanism, with_scores: bool) -> dict[str, Any]:
     """Returns what of a round's metrics is public: knobs and noise, and scores where the test records are public.
 
@@ -60,7 +49,7 @@ def released(metrics: Mapping[str, Any], mechanism: Mechanism, with_scores: bool
     told: dict[str, Any] = {"round": metrics["round"]}
     if "aborted" in metrics:
         return told | {"aborted": "nothing was released"} | _scores(metrics, with_scores)
-    shown = mechanism.trust == "central" or not coins_are_secret(mechanism)
+    shown = mechanism.trust == "central" or not mechanism.coins_are_secret
     told |= {"noise_stddev": metrics.get("noise_stddev") if shown else None, "knobs": metrics.get("knobs", {})}
     told |= {"first_knobs": metrics["first_knobs"]} if "first_knobs" in metrics else {}
     return told | _scores(metrics, with_scores)

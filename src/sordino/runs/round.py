@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sordino.client.side import ClientSide, Contribution
+from sordino.client.side import ClientSide
 from sordino.data.federation import Federation
 from sordino.errors import LedgerMoved
 from sordino.mechanism import Opening
@@ -98,7 +98,7 @@ def play(simulation: Simulation, here: Position) -> Played:
 def _played(simulation: Simulation, here: Position, again: bool) -> Played:
     """Plays a round once. The clerk reserves it while the first clients train; nothing is kept or added up before."""
     server, clients, watch = simulation.server, simulation.clients, Stopwatch()
-    mechanism, told = server.mechanism, list[Contribution]()
+    mechanism = server.mechanism
 
     with watch("select"):
         present = simulation.dropout.joined(clients.randomness, here.round_ + 1, simulation.federation.population)
@@ -112,6 +112,8 @@ def _played(simulation: Simulation, here: Position, again: bool) -> Played:
     # whoever has nothing to say sends noise, if its message carries any, and otherwise nothing
     speakers = senders if mechanism.trust != "central" else without(senders, asked.mute)
     partial = mechanism.aggregator.start(asked.terms, mechanism.bounder.sensitivity(asked.terms.knobs))
+    clipped: int | None = 0
+    notes: Mapping[str, Tensor] = {}
     for chunk in _chunks(speakers, len(asked.terms.weights)):
         data, state = simulation.federation.gather(chunk), simulation.store.state(chunk)
         turn = clients.accept(asked.terms, data)
@@ -125,7 +127,9 @@ def _played(simulation: Simulation, here: Position, again: bool) -> Played:
         with watch("sum"):
             partial = partial if revealed is None else mechanism.aggregator.subtract(partial, revealed)
         simulation.store.remember(chunk, contribution.state)
-        told.append(contribution)
+        # numbers alone: a chunk's rows are let go before the next chunk but one is trained
+        clipped = None if clipped is None or contribution.clipped is None else clipped + contribution.clipped
+        notes = notes or contribution.notes
     with watch("reserve"):
         reservation = reserving.result()
     with watch("sum"):
@@ -142,15 +146,13 @@ def _played(simulation: Simulation, here: Position, again: bool) -> Played:
         with watch("settle"):
             server.charging.ledger.write()
 
-    clipped = [contribution.clipped for contribution in told]
-    known = [count for count in clipped if count is not None]
     return Played(
         after,
         len(asked.terms.cohort),
         len(summed.survivors),
         released.stddev,
-        clip_fraction=sum(known) / max(1, len(senders)) if len(known) == len(clipped) else None,
-        notes=told[0].notes if told else {},
+        clip_fraction=None if clipped is None else clipped / max(1, len(senders)),
+        notes=notes,
         seconds=watch.seconds,
     )
 

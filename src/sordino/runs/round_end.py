@@ -11,7 +11,7 @@ from sordino.runs.checkpoint import Checkpoint
 from sordino.runs.context import RunContext
 from sordino.runs.folder import RunFolder
 from sordino.runs.judgement import divergence
-from sordino.runs.public import released, test_is_public
+from sordino.runs.public import released
 from sordino.server.side import Position
 
 Spent = Callable[[], Mapping[str, float | None]]
@@ -54,7 +54,7 @@ def round_over(
         "accuracy": accuracy,
         "seconds_total": time.perf_counter() - began,
     }
-    folder.log(told, released(told, context.mechanism, test_is_public(context.federation)))
+    folder.log(told, released(told, context.mechanism, context.federation.test_public))
     why = divergence(context, after.weights, loss, round_)
     if why is not None:
         return Checkpoint(replace(here, round_=round_), "diverged", why), told

@@ -34,12 +34,11 @@ from sordino.runs.judgement import disappointment
 from sordino.runs.loop import RoundWatcher, play_rounds
 from sordino.runs.outcome import Outcome
 from sordino.runs.progress import RoundProgress
-from sordino.runs.public import test_is_public
 from sordino.runs.remaining_budget import planned_with_left
 from sordino.runs.scores import score
 from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
-from sordino.runs.subject import named_in
+from sordino.runs.subject import GivenInPython, named_in
 from sordino.server.charging import Charging
 
 
@@ -82,16 +81,11 @@ def run(
         sections, mechanism = {**sections, "mechanism": mechanism}, None
     if isinstance(model, Mapping):
         sections, model = {**sections, "model": model}, None
-    for field, given, kind in (("recipe", recipe, Recipe), ("federation", federation, Federation)):
-        if given is not None and not isinstance(given, kind):
-            raise RecipeError(f"{field} is a {type(given).__name__}: give a sordino {kind.__name__}, or leave it out")
-    if mechanism is not None and not isinstance(mechanism, Mechanism):
-        raise RecipeError(f'mechanism is {mechanism!r}: give settings, such as {{"name": "dp_sgd"}}, or a Mechanism')
+    _require_kinds(recipe, federation, mechanism)
     if resume and not out:
         raise RecipeError("resume needs out: name the folder of the run to go on with")
-    begun = RunFolder(Path(out)) if resume and out else None
-    if recipe is None and begun is not None and begun.begun:
-        recipe = begun.recipe()
+    if recipe is None and resume and out and RunFolder(Path(out)).begun:
+        recipe = RunFolder(Path(out)).recipe()
     recipe = Recipe.begin(sections) if recipe is None else recipe.but(**sections)
     folder = RunFolder(Path(out) if out else fresh_folder(recipe))
     require_beginning(folder, resume)
@@ -100,18 +94,10 @@ def run(
         refuse_copy(folder, recipe)
         context = assemble(recipe, model, federation, mechanism)
     else:
-        own = model is not None, federation is not None, mechanism is not None
-        recipe = named_in(recipe, model, federation)
-        context = assemble(recipe, model, federation, mechanism)
-        left = None if mechanism is not None else planned_with_left(context)
-        if left is not None:
-            context = assemble(left[0], model, federation)
-            warnings.warn(left[1], SordinoWarning, stacklevel=2)
-        recipe = context.recipe
-        look_for_idle(context, own, idle_settings)
-        begin(folder, context, own)
-    context = replace(context, randomness=Entropy() if recipe.run.entropy else Streams(folder.facts()["stream"]))
-    bar = progress if isinstance(progress, RoundProgress) else RoundProgress.wanted(recipe, progress)
+        context = _begun(folder, recipe, model, federation, mechanism, idle_settings)
+    drawn = Entropy() if context.recipe.run.entropy else Streams(folder.facts()["stream"])
+    context = replace(context, randomness=drawn)
+    bar = progress if isinstance(progress, RoundProgress) else RoundProgress.wanted(context.recipe, progress)
     told = [bar.played, *([] if watcher is None else [watcher])]
     with folder.alone(), _books(context, folder) as charging, nullcontext(bar) if bar is progress else bar:
         for sentence in opening_words(context):
@@ -124,7 +110,7 @@ def run(
         folder.save_model(context.state(weights), lens)
         folder.save_certificate(certificate, document)
     scores = score(shows, weights, shows.federation.test_x, shows.federation.test_y)
-    folder.save_scores(None if scores is None else scores.to_json(), public=test_is_public(context.federation))
+    folder.save_scores(None if scores is None else scores.to_json(), public=context.federation.test_public)
     loss, accuracy = (None, None) if scores is None else (scores.loss, scores.accuracy)
     wrong = last.why if last.stopped == "diverged" else disappointment(context, loss, accuracy)
     if wrong:
@@ -140,12 +126,40 @@ def run(
         seconds=time.perf_counter() - began,
         certificate=certificate,
         document=document,
-        simulation=True,
         weights=weights,
         context=context,
         lens=lens,
         engine=str(context.trainer.choice),
     )
+
+
+def _require_kinds(recipe: object, federation: object, mechanism: object) -> None:
+    """Refuses arguments of another kind than they are said to have."""
+    for field, given, kind in (("recipe", recipe, Recipe), ("federation", federation, Federation)):
+        if given is not None and not isinstance(given, kind):
+            raise RecipeError(f"{field} is a {type(given).__name__}: give a sordino {kind.__name__}, or leave it out")
+    if mechanism is not None and not isinstance(mechanism, Mechanism):
+        raise RecipeError(f'mechanism is {mechanism!r}: give settings, such as {{"name": "dp_sgd"}}, or a Mechanism')
+
+
+def _begun(
+    folder: RunFolder,
+    recipe: Recipe,
+    model: nn.Module | None,
+    federation: Federation | None,
+    mechanism: Mechanism | None,
+    idle_settings: Literal["refuse", "warn"],
+) -> RunContext:
+    """Returns the context of a new run, and makes its folder."""
+    own = GivenInPython(model is not None, federation is not None, mechanism is not None)
+    context = assemble(named_in(recipe, model, federation), model, federation, mechanism)
+    left = None if own.mechanism else planned_with_left(context)
+    if left is not None:
+        context = assemble(left[0], model, federation)
+        warnings.warn(left[1], SordinoWarning, stacklevel=3)
+    look_for_idle(context, own, idle_settings)
+    begin(folder, context, own)
+    return context
 
 
 def _books(context: RunContext, folder: RunFolder) -> AbstractContextManager[Charging]:

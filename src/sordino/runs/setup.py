@@ -33,6 +33,7 @@ from sordino.stages import Prices
 from sordino.train.local import ExampleGradients
 from sordino.train.settings import LocalTraining
 from sordino.train.trainer import Trainer
+from sordino.types import Trust
 
 
 def assemble(
@@ -48,35 +49,19 @@ def assemble(
     shape, kind = federation.input_shape, federation.train_x.dtype
     models.check(module, shape, kind)
     models.check_outputs(module, shape, federation.classes, federation.train_y.shape[1:], kind)
-    layout = Layout.of(module)
-    training = _training(recipe)
+    layout, training = Layout.of(module), _training(recipe)
     facts = _facts(recipe, federation, layout, training)
-    if mechanism is None:
-        spec, shares = MECHANISMS[recipe.mechanism.name], OpeningShares(**recipe.opening.model_dump())
-        try:
-            facts, before = prepare(shares, spec, recipe.mechanism, facts, federation.input_shape)
-            mechanism = replace(spec.compose(recipe.mechanism, facts), preparation=before)
-        except (OverflowError, ZeroDivisionError, FloatingPointError):
-            raise RecipeError(
-                f"the settings of mechanism {recipe.mechanism.name} lead beyond what floating point holds: take less "
-                "extreme ones (noise, rates, budget.epsilon, run.rounds)"
-            ) from None
-    if recipe.aggregate.kind == "secure" and not isinstance(mechanism.aggregator, SecureSum):
-        raise RecipeError(
-            f"aggregate.kind is 'secure', but {recipe.mechanism.name} ({mechanism.mode}, {mechanism.trust} trust) has "
-            "no noise shares to sum: use dp_sgd or dropout_robust, or leave aggregate.kind out"
-        )
-    if recipe.aggregate.shards > 1 and not isinstance(mechanism.aggregator, ShardedSum):
-        raise RecipeError(
-            f"aggregate.shards is {recipe.aggregate.shards}, but {recipe.mechanism.name} ({mechanism.mode}, "
-            f"{mechanism.trust} trust) makes no secure sums that could be dealt out: set it to 1, or take "
-            "mechanism.trust = 'distributed' with aggregate.kind = 'secure'"
-        )
-    loss = models.loss(recipe.model.loss, module, federation.classes)
-    record = models.made_up(module, shape, kind, 1)[0]
-    training = training.stretched(mechanism.stretch)
+    mechanism = mechanism or _composed(recipe, facts, shape)
+    _require_sum(recipe, mechanism)
     trainer = Trainer(
-        module, loss, training, recipe.train.engine, recipe.train.chunk, mechanism.after_step, record, recipe.run.device
+        module,
+        models.loss(recipe.model.loss, module, federation.classes),
+        training.stretched(mechanism.stretch),
+        recipe.train.engine,
+        recipe.train.chunk,
+        mechanism.after_step,
+        models.made_up(module, shape, kind, 1)[0],
+        recipe.run.device,
     )
     return RunContext(
         recipe,
@@ -87,10 +72,42 @@ def assemble(
         layout,
         layout.flatten({name: p.detach() for name, p in module.named_parameters()}).clone(),
         Dropout(**recipe.dropout.model_dump()),
-        _step(recipe, mechanism, facts, federation.input_shape),
+        _step(recipe, mechanism, facts, shape),
         facts.target,
         Streams(recipe.run.seed),
     )
+
+
+def _composed(recipe: Recipe, facts: PublicFacts, record: tuple[int, ...]) -> Mechanism:
+    """Returns the mechanism that the recipe names, with the sums that it asks for before the first round.
+
+    Raises:
+        RecipeError: the settings do not go together, or lead beyond what floating point holds.
+    """
+    spec, shares = MECHANISMS[recipe.mechanism.name], OpeningShares(**recipe.opening.model_dump())
+    try:
+        facts, before = prepare(shares, spec, recipe.mechanism, facts, record)
+        return replace(spec.compose(recipe.mechanism, facts), preparation=before)
+    except (OverflowError, ZeroDivisionError, FloatingPointError):
+        raise RecipeError(
+            f"the settings of mechanism {recipe.mechanism.name} lead beyond what floating point holds: take less "
+            "extreme ones (noise, rates, budget.epsilon, run.rounds)"
+        ) from None
+
+
+def _require_sum(recipe: Recipe, mechanism: Mechanism) -> None:
+    """Refuses a secure sum, or shards of one, where the mechanism makes none."""
+    whose = f"{recipe.mechanism.name} ({mechanism.mode}, {mechanism.trust} trust)"
+    if recipe.aggregate.kind == "secure" and not isinstance(mechanism.aggregator, SecureSum):
+        raise RecipeError(
+            f"aggregate.kind is 'secure', but {whose} has no noise shares to sum: use dp_sgd or dropout_robust, or "
+            "leave aggregate.kind out"
+        )
+    if recipe.aggregate.shards > 1 and not isinstance(mechanism.aggregator, ShardedSum):
+        raise RecipeError(
+            f"aggregate.shards is {recipe.aggregate.shards}, but {whose} makes no secure sums that could be dealt out: "
+            "set it to 1, or take mechanism.trust = 'distributed' with aggregate.kind = 'secure'"
+        )
 
 
 def built(recipe: Recipe, federation: Federation) -> nn.Module:
@@ -111,10 +128,8 @@ def built(recipe: Recipe, federation: Federation) -> nn.Module:
 def noise_beside(context: RunContext, spent: Prices) -> float:
     """Returns the noise multiplier that keeps the budget where so much was released before the run began."""
     recipe, federation = context.recipe, context.federation
-    spec, shares = MECHANISMS[recipe.mechanism.name], OpeningShares(**recipe.opening.model_dump())
     facts = replace(_facts(recipe, federation, context.layout, _training(recipe)), before=spent)
-    facts, _ = prepare(shares, spec, recipe.mechanism, facts, federation.input_shape)
-    return spec.compose(recipe.mechanism, facts).adapter.start().noise_multiplier
+    return _composed(recipe, facts, federation.input_shape).adapter.start().noise_multiplier
 
 
 def _step(recipe: Recipe, mechanism: Mechanism, facts: PublicFacts, record: tuple[int, ...]) -> ServerStep:
@@ -196,8 +211,7 @@ def _selector(recipe: Recipe, population: int) -> Selector:
             raise RecipeError(
                 f"select.size is {chosen.size}, but public.population is {population}: ask for at most that many"
             )
-        trust = getattr(recipe.mechanism, "trust", MECHANISMS[recipe.mechanism.name].trust)
-        return FixedSize(chosen.size, population, blind=trust != "local")
+        return FixedSize(chosen.size, population, blind=_trust(recipe) != "local")
     return Everyone()
 
 
@@ -249,6 +263,9 @@ def _margin(recipe: Recipe, expected: float) -> float:
 
 def _shares_noise(recipe: Recipe) -> bool:
     """Returns whether messages go through a secure sum, as far as the recipe tells: under distributed trust they do."""
-    trust = getattr(recipe.mechanism, "trust", MECHANISMS[recipe.mechanism.name].trust)
-    shared = trust == "distributed" and recipe.mechanism.mode == "certified"
+    shared = _trust(recipe) == "distributed" and recipe.mechanism.mode == "certified"
     return recipe.aggregate.kind == "secure" or (recipe.aggregate.kind == "auto" and shared)
+
+
+def _trust(recipe: Recipe) -> Trust:
+    return MECHANISMS[recipe.mechanism.name].trust_of(recipe.mechanism)

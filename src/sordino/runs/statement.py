@@ -10,9 +10,7 @@ from sordino.aggregate.secure.graph import choose
 from sordino.aggregate.secure_sum import SecureSum
 from sordino.errors import RecipeError
 from sordino.mechanism import Mechanism
-from sordino.recipe import Recipe
 from sordino.runs.context import RunContext
-from sordino.runs.public import coins_are_secret, test_is_public
 from sordino.select.fixed import Everyone, FixedSize
 from sordino.select.poisson import Poisson
 from sordino.server.view import views
@@ -20,7 +18,7 @@ from sordino.server.view import views
 
 def statement_of(context: RunContext) -> Statement:
     """Returns what a certificate says about how a run was made."""
-    mechanism, recipe = context.mechanism, context.recipe
+    mechanism = context.mechanism
     return Statement(
         mechanism=mechanism.name,
         mode=mechanism.mode,
@@ -30,9 +28,7 @@ def statement_of(context: RunContext) -> Statement:
             filter(None, [_assumed(mechanism), _batches(mechanism, "known to its client alone")])
         ),
         sampling_executed="; ".join(
-            filter(
-                None, [_executed(mechanism, recipe, context.randomness.simulation), _batches(mechanism, "drawn afresh")]
-            )
+            filter(None, [_executed(mechanism, context.randomness.simulation), _batches(mechanism, "drawn afresh")])
         ),
         denominator=_denominator(mechanism),
         noise_source="a seed: whoever knows it can subtract the noise; a deployment draws from the operating system"
@@ -65,7 +61,7 @@ def _batches(mechanism: Mechanism, how: str) -> str:
 
 
 def _assumed(mechanism: Mechanism) -> str:
-    if not coins_are_secret(mechanism):
+    if not mechanism.coins_are_secret:
         return "none: no promise rests on who was selected"
     if isinstance(mechanism.selector, Poisson):
         rate = mechanism.selector.rate
@@ -73,7 +69,7 @@ def _assumed(mechanism: Mechanism) -> str:
     return f"that of {type(mechanism.selector).__name__}, unknown to the outsider"
 
 
-def _executed(mechanism: Mechanism, recipe: Recipe, simulation: bool) -> str:
+def _executed(mechanism: Mechanism, simulation: bool) -> str:
     chosen = mechanism.selector
     drawn = "from the seed" if simulation else "from the operating system's entropy"
     if isinstance(chosen, Everyone):
@@ -142,7 +138,7 @@ def _accesses(context: RunContext) -> Iterator[str]:
     if context.recipe.data.normalise != "none":
         yield "scaling of each record by itself: needs no charge"
     yield "choice of settings, data exploration, earlier trials without this ledger: not charged, not known here"
-    if len(context.federation.test_x) and not test_is_public(context.federation):
+    if len(context.federation.test_x) and not context.federation.test_public:
         yield "scores on private test records: computed, not released, not charged"
 
 
@@ -153,7 +149,7 @@ def _unprotected(context: RunContext) -> Iterator[str]:
     federation = context.federation
     if federation.public_x is not None and len(federation.public_x):
         yield "records that were declared public and set aside (data.public_fraction), whoever brought them"
-    if len(federation.test_x) and test_is_public(federation):
+    if len(federation.test_x) and federation.test_public:
         yield "test records, which were declared public: scores on them are told"
     yield "how long rounds take, and when the ledger's heads were published"
     if context.recipe.ledger.path is not None:

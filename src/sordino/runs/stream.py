@@ -15,20 +15,20 @@ from sordino.mechanism import Mechanism
 from sordino.models.state import whole_state
 from sordino.recipe import Recipe
 from sordino.runs.context import RunContext
-from sordino.runs.subject import source
+from sordino.runs.subject import GivenInPython, source
 
 _PLACES = {"data": ("folder", "file", "cache"), "ledger": ("path", "witness")}
 """Settings that say where something lies, and nothing about what is released."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
-def stream_name(context: RunContext, ledger: Ledger, own: tuple[bool, bool, bool]) -> str:
+def stream_name(context: RunContext, ledger: Ledger, own: GivenInPython) -> str:
     """Returns the name of a new run's random streams, made from all that it is made of and from its ledger's past.
 
     Args:
         context: the run.
         ledger: what it is charged to.
-        own: whether model, data and mechanism were given in Python, so that the recipe does not describe them.
+        own: what was given in Python, and is not described by the recipe.
 
     **Formal guarantees**: a run on a ledger that holds releases already has a name that no earlier one had, since the
     ledger's head is in it; so two runs on one ledger never share a draw. On fresh ledgers the same recipe, data, model
@@ -39,11 +39,11 @@ def stream_name(context: RunContext, ledger: Ledger, own: tuple[bool, bool, bool
     none of them shows (a global that the code reads) does not. `run.entropy` needs no names.
     """
     told = [_described(context.recipe), context.federation.digest, ledger.head if ledger.entries else ""]
-    if own[0]:
+    if own.model:
         told.append(_model(context.model))
-    if own[1] or context.recipe.data.file is not None:
+    if own.data or context.recipe.data.file is not None:
         told.append(_held(context.federation))
-    if own[2]:
+    if own.mechanism:
         told.append(_printed(context.mechanism))
     return hashlib.blake2b("\n".join(told).encode(), digest_size=32, person=b"sordino.run").hexdigest()
 

@@ -12,7 +12,7 @@ import inspect
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors.torch import load, save
@@ -36,6 +36,14 @@ _START = "start.safetensors"
 """What a model of the user's own began with, in the private folder."""
 
 
+class GivenInPython(NamedTuple):
+    """Whether model, data and mechanism were given in Python, so that the recipe does not describe them."""
+
+    model: bool = False
+    data: bool = False
+    mechanism: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Subject:
     """The recipe, model and data of a run that was played."""
@@ -57,7 +65,7 @@ def named_in(recipe: Recipe, model: nn.Module | None, federation: Federation | N
     return recipe
 
 
-def remembered(context: RunContext, own_model: bool, own_data: bool, own_mechanism: bool) -> dict[str, Any]:
+def facts_of(context: RunContext, own: GivenInPython) -> dict[str, Any]:
     """Returns what a run's private folder keeps about its model, its data and its mechanism.
 
     **Formal guarantees**: of the records there is one digest under a key of its own, drawn for this run: without the
@@ -65,14 +73,14 @@ def remembered(context: RunContext, own_model: bool, own_data: bool, own_mechani
     """
     key = secrets.token_hex(16)
     return {
-        "model": {"own": own_model, **_model_facts(context.model)},
+        "model": {"own": own.model, **_model_facts(context.model)},
         "data": {
-            "own": own_data,
+            "own": own.data,
             "name": context.federation.name,
             "key": key,
             "digest": _digest(context.federation, key),
         },
-        "mechanism": {"own": own_mechanism, "name": context.mechanism.name},
+        "mechanism": {"own": own.mechanism, "name": context.mechanism.name},
     }
 
 

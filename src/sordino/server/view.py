@@ -15,7 +15,6 @@ def views(mechanism: Mechanism) -> dict[str, View]:
     elsewhere the certificate tells bounds that no coin decides.
     """
     trust = mechanism.trust
-    secret = any(charge.payers == "eligible" for charge in mechanism.quote(mechanism.adapter.start()))
     return {
         "server": View(
             "server",
@@ -32,7 +31,7 @@ def views(mechanism: Mechanism) -> dict[str, View]:
             revealed=False,
             cohort=False,
             extra_noise=trust != "central",
-            most_asked=not secret,
+            most_asked=not mechanism.coins_are_secret,
         ),
     }
 

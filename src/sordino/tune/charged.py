@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 
-from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.account.accountants.selection import draw_trials, stop_for
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument
@@ -41,6 +40,7 @@ from sordino.runs.run import run
 from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
 from sordino.runs.stream import stream_name
+from sordino.runs.subject import GivenInPython
 from sordino.sections.budget import LedgerSection
 from sordino.tune.grid import SettingsGrid, with_settings
 
@@ -94,7 +94,8 @@ def charged(recipe: Recipe, grid: SettingsGrid, trials: int, out: Path, watcher:
         stream = _stream(context, opened.ledger, grid)
         charging, randomness = replace(opened, fingerprint=stream), _randomness(recipe, stream)
         count = trials if stop is None else draw_trials(SHAPE, stop, randomness.generator("trials"))
-        folder.create(context.recipe, {"run": name, "simulation": True, "head": charging.ledger.head, "stream": ""})
+        facts = {"run": name, "simulation": not recipe.run.entropy, "head": charging.ledger.head, "stream": ""}
+        folder.create(context.recipe, facts)
         charges = [_whole(guarantee, event, trials, stop) for guarantee, event in _trial(context).items()]
         everyone = np.arange(context.federation.population)
         reservation = charging.reserve_for_everybody(1, charges, "the search", "tune on stand-in data")
@@ -181,13 +182,12 @@ def _calibrated(context: RunContext, grid: SettingsGrid, trials: int, stop: floa
     if recipe.mechanism.noise_multiplier is not None:
         factor = 1.0
     else:
-        epsilon = target.limit("mechanism.noise_multiplier")
 
         def least(guarantee: Guarantee) -> float:
             def history(factor: float) -> dict[DpEvent, int]:
                 return {_whole(guarantee, _trial(context, factor)[guarantee], trials, stop).event: 1}
 
-            return noise_multiplier_for(epsilon, target.delta, history, target.accountant, guarantee.adjacency)
+            return target.least_noise(history, adjacency=guarantee.adjacency)
 
         bounded = [guarantee for guarantee, event in _trial(context).items() if not isinstance(event, Unbounded)]
         factor = max(map(least, bounded))
@@ -231,7 +231,7 @@ def _stream(context: RunContext, ledger: Ledger, grid: SettingsGrid) -> str:
     Two searches that drew alike would show the best and the second best of the same trials, at the price of the best
     of two independent ones.
     """
-    return f"{stream_name(context, ledger, (False, False, False))}/{grid.points()}"
+    return f"{stream_name(context, ledger, GivenInPython())}/{grid.points()}"
 
 
 def _randomness(recipe: Recipe, stream: str) -> Randomness:

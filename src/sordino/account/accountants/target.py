@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from sordino.account.accountants.calibrate import noise_multiplier_for
+from sordino.account.accountants.history import History
 from sordino.errors import RecipeError
+from sordino.events import DpEvent
+from sordino.types import Adjacency
 
 
 @dataclass(frozen=True)
@@ -24,3 +29,17 @@ class PrivacyTarget:
         if self.epsilon is None:
             raise RecipeError(f"budget.epsilon is missing: set it, or {instead}")
         return self.epsilon
+
+    def least_noise(
+        self,
+        make_history: Callable[[float], History | DpEvent],
+        accountant: str | None = None,
+        adjacency: Adjacency = "add_remove",
+    ) -> float:
+        """Returns the least noise multiplier with which what is made of it keeps to the target.
+
+        Raises:
+            RecipeError: there is no ε to keep to.
+        """
+        epsilon = self.limit("mechanism.noise_multiplier")
+        return noise_multiplier_for(epsilon, self.delta, make_history, accountant or self.accountant, adjacency)

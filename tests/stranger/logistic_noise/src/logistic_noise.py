@@ -22,7 +22,7 @@ from sordino.bound.l2 import Clip
 from sordino.events import DpEvent
 from sordino.mechanism import needs
 from sordino.perturb.price import prices, realised
-from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed
+from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Summed
 from sordino.terms import Knobs, Turn
 from sordino.train.local import LocalSteps
 
@@ -64,8 +64,7 @@ class LogisticNoise(sordino.Perturber):
             turn.randomness.generator("shield", turn.round_, int(c)).logistic(0, scale, width) for c in bounded.clients
         ]
         rows = bounded.rows + torch.from_numpy(np.reshape(draws, (-1, width))).float()
-        stated = torch.full((len(rows),), turn.knobs.noise_multiplier**2, dtype=torch.float64)
-        return Sent(Shielded(bounded.clients, rows, bounded.weights, stated, bounded.sensitivity))
+        return Sent(bounded.shielded(rows, turn.knobs.noise_multiplier**2))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         stddev = math.pi / math.sqrt(3) * math.sqrt(summed.squared_multiplier) * summed.norm / summed.weight
