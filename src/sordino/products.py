@@ -51,11 +51,13 @@ def matrices(left: Tensor, right: Tensor) -> Tensor:
     return first(wide(left, 2) @ wide(right, 2), right.shape[-1])[..., : left.shape[-2], :]
 
 
-def outer(error: Tensor, x: Tensor) -> Tensor:
-    """Returns Σ_p error_p·x_pᵀ for each record: `[n, p, k]` and `[n, p, m]` make `[n, k, m]`."""
+def outer(error: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
+    """Returns Σ_p error_p·x_pᵀ for each record, if need be in `out`: `[n, p, k]` and `[n, p, m]` make `[n, k, m]`."""
     count = error.shape[2]
-    filled = error if count % 4 == 0 else functional.pad(error, (0, -count % 4))
-    return torch.bmm(filled.mT, x)[:, :count]
+    if count % 4 == 0:
+        return torch.bmm(error.mT, x, out=out)
+    found = torch.bmm(functional.pad(error, (0, -count % 4)).mT, x)[:, :count]
+    return found if out is None else out.copy_(found)
 
 
 def added(each: Tensor) -> Tensor:

@@ -15,6 +15,9 @@ from sordino.train.layers.layer import Component, IntPair
 _PATCHES = 2**18
 """Numbers of patches that are laid out at once, so that they stay in a core's own cache."""
 
+_RUN = 64
+"""Numbers side by side from which copies are fast: narrower strips are laid out first, so that a patch is one run."""
+
 
 @dataclass(frozen=True)
 class Conv2d:
@@ -56,11 +59,11 @@ class Conv2d:
 
     def examples(self, x: Tensor, error: Tensor) -> tuple[Tensor, ...]:
         """Returns each image's gradient: the weights in the order of the patches, and the bias."""
-        windows, errors = self._windows(x.flatten(0, 1)), error.flatten(0, 1).permute(0, 2, 3, 1).flatten(1, 2)
-        by_weight = windows.new_empty(len(windows), errors.shape[2], math.prod(windows.shape[3:]))
-        images = max(1, _PATCHES // math.prod(windows.shape[1:]))
-        for some, wrong, out in zip(windows.split(images), errors.split(images), by_weight.split(images), strict=True):
-            out.copy_(outer(wrong, some.reshape(*wrong.shape[:2], -1)))
+        strips, errors = self._strips(x.flatten(0, 1)), error.flatten(0, 1).permute(0, 2, 3, 1).flatten(1, 2)
+        by_weight = strips.new_empty(len(strips), errors.shape[2], math.prod(self.weight.shape[1:]))
+        images = max(1, _PATCHES // (errors.shape[1] * by_weight.shape[2]))
+        for some, wrong, out in zip(strips.split(images), errors.split(images), by_weight.split(images), strict=True):
+            outer(wrong, self._patches(some), out)
         parts = (by_weight,) if self.bias is None else (by_weight, added(errors))
         return tuple(part.view(*error.shape[:2], -1) for part in parts)
 
@@ -89,12 +92,18 @@ class Conv2d:
         )
         return found
 
-    def _windows(self, images: Tensor) -> Tensor:
-        """Returns a view of what the kernel sees: `[images, down, across, height, width, channels]`."""
-        (height, width), (down, across) = self.weight.shape[2:], self.stride
+    def _strips(self, images: Tensor) -> Tensor:
+        """Returns a view of the columns that the kernel sees: `[images, across, rows, width, channels]`."""
         if any(self.padding):
             images = functional.pad(images, (self.padding[1], self.padding[1], self.padding[0], self.padding[0]))
-        return images.unfold(2, height, down).unfold(3, width, across).permute(0, 2, 3, 4, 5, 1)
+        return images.unfold(3, self.weight.shape[3], self.stride[1]).permute(0, 3, 2, 4, 1)
+
+    def _patches(self, strips: Tensor) -> Tensor:
+        """Returns what the kernel sees at each place: `[images, down · across, height · width · channels]`."""
+        if strips.shape[3] * strips.shape[4] < _RUN:
+            strips = strips.contiguous()
+        windows = strips.unfold(2, self.weight.shape[2], self.stride[0]).permute(0, 2, 1, 5, 3, 4)
+        return windows.flatten(3).flatten(1, 2)
 
 
 def _channels_last(weight: Tensor) -> Tensor:
