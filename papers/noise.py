@@ -69,7 +69,8 @@ def shrunk_told(name: str, recipe: Recipe) -> str:
     return (
         f"Algorithm 3 as printed, {name}: noise of σ·C/B on each of {width(recipe):,} weights has norm "
         f"{shrunk(recipe) * bound:.0f}. Clipping that to C = {bound:g} divides a batch's gradient by "
-        f"{shrunk(recipe):.0f} at σ = 1, so that steps towards it are those of η = {rate / shrunk(recipe):.4f} in the place of {rate:g}."
+        f"{shrunk(recipe):.0f} at σ = 1, so that steps towards it are those of η = {rate / shrunk(recipe):.4f} in the "
+        f"place of {rate:g}."
     )
 
 

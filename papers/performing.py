@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, wraps
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from papers.run_store import RunStore, StoredLine, code_version
 from papers.tasks import Task, room_of
 from sordino.compare.playing import ContestWatcher, live_with_parent
 from sordino.data.catalogue import DATASETS
+from sordino.data.records import Records
 from sordino.errors import SordinoError
 
 _LOOK = 0.5
@@ -143,7 +144,23 @@ def _begin() -> None:
     live_with_parent()
     torch.set_num_threads(1)
     for name, data in list(DATASETS.items()):
-        DATASETS[name] = replace(data, read=lru_cache(1)(data.read))
+        DATASETS[name] = replace(data, read=read_once(data.read))
+
+
+def read_once(read: Callable[..., Records]) -> Callable[..., Records]:
+    """Returns a reader that reads a data set once and hands out its records anew each time.
+
+    A run scales its records where they are (`data/normalise.py`): were they handed out twice, the second run would get
+    what the first had made of them.
+    """
+    kept = lru_cache(1)(read)
+
+    @wraps(read)  # its options are read off its signature
+    def fresh(*arguments: Any, **options: Any) -> Records:
+        records = kept(*arguments, **options)
+        return replace(records, train_x=records.train_x.clone(), test_x=records.test_x.clone())
+
+    return fresh
 
 
 def _do(task: Task, place: Path) -> tuple[float, Mapping[str, Any]]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 import typer
 from papers.catalogue import EXPERIMENTS
 from papers.cited import BAEK
@@ -19,8 +20,10 @@ from papers.run_store import ROOM, RunStore, read_lines
 from papers.tasks import missing
 from typer.testing import CliRunner
 
-from papers import accumulate, experiment_runner, record
+from papers import accumulate, experiment_runner, performing, record
 from sordino.cli.reproduce import reproduce
+from sordino.data.catalogue import DATASETS
+from sordino.runs.setup import load
 
 SMALL = ["mechanism.name=dp_fedavg", "partition.clients=30", "select.kind=poisson", "select.rate=0.5"]
 
@@ -96,6 +99,22 @@ def test_more_records_rounds_and_steps_take_longer() -> None:
     )
     assert seconds("distances/4", few) == pytest.approx(base)  # of everybody
     assert (told(30), told(600), told(7200)) == ("30 s", "10 minutes", "2.0 hours")
+
+
+def test_a_process_that_plays_many_runs_gives_each_its_records_as_they_were_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(performing, "live_with_parent", lambda: None)
+    for name, data in DATASETS.items():
+        monkeypatch.setitem(DATASETS, name, data)  # put back afterwards
+    plain = load(recipe_of(["mechanism.name=fedavg", "data.name=digits", "data.normalise=none"])).train_x.clone()
+    threads = torch.get_num_threads()
+    performing._begin()
+    torch.set_num_threads(threads)
+    for scaled in ("standard", "none", "standard"):
+        settings = ["mechanism.name=fedavg", "data.name=digits", f"data.normalise={scaled}"]
+        found = load(recipe_of(settings)).train_x
+        assert torch.equal(found, plain) == (scaled == "none"), scaled
 
 
 COMMITTED = [id_ for id_, one in EXPERIMENTS.items() if one.kind == "training" and not id_.startswith("yuan-fig")]
