@@ -1,12 +1,16 @@
 """Noise where one party adds all of it: how much, for whom fresh, and at what price."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from oracles import assert_normal
 from played import bounded_of
+from sordino.errors import SordinoError
 from sordino.events import GaussianDpEvent, Guarantee, LaplaceDpEvent, Unbounded
+from sordino.perturb.banded import BandedNoise
 from sordino.perturb.gaussian import CentralGaussian, LocalGaussian
 from sordino.perturb.laplace import LocalLaplace
 from sordino.perturb.no_noise import NoNoise
@@ -48,6 +52,14 @@ def test_the_servers_noise_is_on_the_sum_and_told_on_the_mean(make_turn):
     released = CentralGaussian().release(summed(), make_turn(**KNOBS))
     assert_normal(released.mean.numpy() * 10, 0.6)
     assert released.stddev == pytest.approx(0.06)
+
+
+@pytest.mark.parametrize("part", [CentralGaussian(), QuantileGaussian(4.0), BandedNoise((1.0,))])
+def test_sums_of_more_clients_than_their_rounding_is_bounded_for_are_refused(part, make_turn):
+    turn, few = make_turn(**KNOBS).but(weights=torch.zeros(4)), summed(torch.zeros(4))
+    part.release(replace(few, survivors=np.arange(100_000)), turn)
+    with pytest.raises(SordinoError, match="100,000 clients"):
+        part.release(replace(few, survivors=np.arange(100_001)), turn)
 
 
 def test_central_shield_is_the_row_itself(make_turn):

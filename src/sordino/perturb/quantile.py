@@ -8,7 +8,7 @@ import torch
 
 from sordino.events import DpEvent, GaussianDpEvent
 from sordino.mechanism import ON_GRID, Perturber, needs
-from sordino.perturb.gaussian import SERVER_ID
+from sordino.perturb.gaussian import SERVER_ID, require_covered
 from sordino.perturb.price import prices, realised, sampled
 from sordino.random.on_grid import noisy_counts, noisy_sums
 from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed, none_of
@@ -61,6 +61,7 @@ class QuantileGaussian(Perturber):
         return Sent(Shielded(bounded.clients, bounded.rows, bounded.weights, stated, bounded.sensitivity, side))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
+        require_covered(summed)
         multiplier = (turn.knobs.noise_multiplier**-2 - (2 * self.bit_stddev) ** -2) ** -0.5
         keys, bit_keys = (turn.randomness.keys(p, turn.round_, SERVER_ID) for p in ("release", "release bit"))
         noisy = noisy_sums(summed.total[None], summed.norm, multiplier, keys)[0]
