@@ -67,6 +67,6 @@ class QuantileGaussian(Perturber):
         noisy = noisy_sums(summed.total[None], summed.norm, multiplier, keys)[0]
         mean = (noisy / summed.weight).to(turn.weights.dtype)
         count = summed.side.get(UNCLIPPED, torch.zeros(1))
-        share = noisy_counts(count[None], self.bit_stddev, bit_keys)[0].to(count.dtype) / summed.weight + 0.5
+        share = noisy_counts(count[None], self.bit_stddev, bit_keys)[0].float() / summed.weight + 0.5
         joint, stddev = 1 / (multiplier**-2 + (2 * self.bit_stddev) ** -2), multiplier * summed.norm
         return Released(mean, stddev / summed.weight, realised(self, turn, joint), side={UNCLIPPED: share})
