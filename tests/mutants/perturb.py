@@ -75,6 +75,11 @@ LOCAL = (
         ("the bit for free", "QuantileGaussian.release", assigned("multiplier", "turn.knobs.noise_multiplier")),
     ),
     *killed_by(
+        "perturb/test_gaussian.py::test_halves_are_added_up_exactly_however_many_there_are",
+        "aggregate/plain.py",
+        ("counts without halves", "PlainSum.add", assigned("columns", "((n, c.float()) for n, c in _)")),
+    ),
+    *killed_by(
         "perturb/test_gaussian.py::test_the_bit_means_not_clipped",
         "perturb/quantile.py",
         ("the bit means clipped", "QuantileGaussian.shield", subtracted("_right - _left")),

@@ -1,16 +1,21 @@
 """Noise where one party adds all of it: how much, for whom fresh, and at what price."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from oracles import assert_normal
-from played import bounded_of
+from played import bounded_of, summed_of
+from sordino.aggregate.plain import PlainSum
+from sordino.errors import SordinoError
 from sordino.events import GaussianDpEvent, Guarantee, LaplaceDpEvent, Unbounded
+from sordino.perturb.banded import BandedNoise
 from sordino.perturb.gaussian import CentralGaussian, LocalGaussian
 from sordino.perturb.laplace import LocalLaplace
 from sordino.perturb.no_noise import NoNoise
-from sordino.perturb.quantile import QuantileGaussian
+from sordino.perturb.quantile import UNCLIPPED, QuantileGaussian
 from sordino.stages import Sensitivity, Summed
 from sordino.terms import Knobs
 
@@ -48,6 +53,14 @@ def test_the_servers_noise_is_on_the_sum_and_told_on_the_mean(make_turn):
     released = CentralGaussian().release(summed(), make_turn(**KNOBS))
     assert_normal(released.mean.numpy() * 10, 0.6)
     assert released.stddev == pytest.approx(0.06)
+
+
+@pytest.mark.parametrize("part", [CentralGaussian(), QuantileGaussian(4.0), BandedNoise((1.0,))])
+def test_sums_of_more_clients_than_their_rounding_is_bounded_for_are_refused(part, make_turn):
+    turn, few = make_turn(**KNOBS).but(weights=torch.zeros(4)), summed(torch.zeros(4))
+    part.release(replace(few, survivors=np.arange(100_000)), turn)
+    with pytest.raises(SordinoError, match="100,000 clients"):
+        part.release(replace(few, survivors=np.arange(100_001)), turn)
 
 
 def test_central_shield_is_the_row_itself(make_turn):
@@ -136,3 +149,14 @@ def test_prices():
     assert dict(QuantileGaussian(2.0).price(knobs))[Guarantee("client", "outsider", "add_remove")] == GaussianDpEvent(
         1.5
     )
+
+
+def test_halves_are_added_up_exactly_however_many_there_are(make_turn):
+    """In single precision counts beyond 2^23 have no halves: one record of 17 million moved a count by a whole."""
+    turn = make_turn(**KNOBS)
+    counts = []
+    for records in (2, 3):
+        held = torch.tensor([2.0**23, records / 2], dtype=torch.float64)[:, None]
+        group = bounded_of(turn, torch.zeros(2, len(turn.weights)), side={UNCLIPPED: held})
+        counts.append(float(summed_of(QuantileGaussian(4.0, "record"), PlainSum(1.0), turn, group).side[UNCLIPPED]))
+    assert counts[1] - counts[0] == 0.5

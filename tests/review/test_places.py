@@ -12,7 +12,7 @@ from sordino.models.losses import cross_entropy
 from sordino.opening.feature_map import FeatureMap
 from sordino.random.streams import Streams
 from sordino.train import engine as engines
-from sordino.train.alike import batch_alike
+from sordino.train.alike import batch_alike, clients_alike
 from sordino.train.layered import LayeredGradients
 from sordino.train.noisy import right_answers
 from sordino.train.settings import LocalTraining
@@ -138,6 +138,23 @@ class Leaning(LayeredGradients):
     def clipped_examples(self, rows, x, y, mask, bound):
         sums, norms = super().clipped_examples(rows, x, y, mask, bound)
         return sums * (1 + 2.0**-20 * mask.argmax(1, keepdim=True)), norms
+
+
+class Crowded(LayeredGradients):
+    """Gradients of clients whose last digits follow how many there are."""
+
+    def gradients(self, rows, x, y, weights):
+        return super().gradients(rows, x, y, weights) * (1 + 2.0**-20 * (len(x) > 2))
+
+
+def test_an_engine_that_follows_company_is_found_and_not_used(monkeypatch):
+    model = nn.Sequential(nn.Linear(6, 4))
+    x, y = torch.randn(96, 6), torch.zeros(96, dtype=torch.int64)
+    found = engines.gradients(model, cross_entropy, "layers")
+    assert clients_alike(found, flat(model), x, y)
+    assert not clients_alike(Crowded(found.layers, found.loss, found.width), flat(model), x, y)
+    monkeypatch.setattr(engines, "LayeredGradients", Crowded)
+    assert engines.choose(model, cross_entropy, record=x[0]).engine == "taps"
 
 
 def test_an_engine_that_follows_places_is_found_and_not_used(monkeypatch):

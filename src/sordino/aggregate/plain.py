@@ -83,7 +83,9 @@ class PlainSum:
         return survivors
 
     def add(self, partial: PartialSum, message: Shielded) -> PartialSum:
-        side = {name: partial.side.get(name, 0) + column.sum(0) for name, column in message.side.items()}
+        # in double precision: single has no halves beyond 2^23, and one record would move a count by a whole
+        columns = ((name, column.sum(0, dtype=torch.float64)) for name, column in message.side.items())
+        side = {name: partial.side.get(name, 0) + total for name, total in columns}
         return replace(
             partial,
             total=partial.total + message.rows.sum(0, dtype=torch.float64),

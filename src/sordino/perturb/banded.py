@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sordino.events import CorrelatedGaussian
 from sordino.mechanism import ON_GRID, Perturber, needs
-from sordino.perturb.gaussian import SERVER_ID
+from sordino.perturb.gaussian import SERVER_ID, require_covered
 from sordino.perturb.price import prices, realised
 from sordino.random.on_grid import noisy_sums
 from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Summed
@@ -66,6 +66,7 @@ class BandedNoise(Perturber):
         return Sent(bounded.shielded(bounded.rows))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
+        require_covered(summed)
         multiplier, bands = turn.knobs.noise_multiplier, self.bands
         past, told = self._recalled(turn, SUMS), self._recalled(turn, MESSAGES)
         mixed = bands[0] * summed.total.double() + _weighted(bands, past)

@@ -94,8 +94,7 @@ class CentralGaussian(Perturber):
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         multiplier = turn.knobs.noise_multiplier
-        if len(summed.survivors) > MOST_ROWS:
-            raise SordinoError(f"a sum of more than {MOST_ROWS:,} clients is not covered: select fewer (select.size)")
+        require_covered(summed)
         keys = turn.randomness.keys("release", turn.round_, SERVER_ID)
         mean = noisy_sums(summed.total[None], summed.norm, multiplier, keys)[0] / summed.weight
         stddev = multiplier * summed.norm / summed.weight
@@ -103,3 +102,13 @@ class CentralGaussian(Perturber):
 
     def _event(self, noise_multiplier: float) -> DpEvent:
         return sampled(GaussianDpEvent(noise_multiplier), self.sampling_rate)
+
+
+def require_covered(summed: Summed) -> None:
+    """Refuses a sum of floats over more clients than the bound on its rounding holds for.
+
+    Raises:
+        SordinoError: there are more than `MOST_ROWS`.
+    """
+    if len(summed.survivors) > MOST_ROWS:
+        raise SordinoError(f"a sum of more than {MOST_ROWS:,} clients is not covered: select fewer (select.size)")

@@ -8,7 +8,7 @@ import torch
 
 from sordino.events import DpEvent, GaussianDpEvent
 from sordino.mechanism import ON_GRID, Perturber, needs
-from sordino.perturb.gaussian import SERVER_ID
+from sordino.perturb.gaussian import SERVER_ID, require_covered
 from sordino.perturb.price import prices, realised, sampled
 from sordino.random.on_grid import noisy_counts, noisy_sums
 from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Summed
@@ -61,11 +61,12 @@ class QuantileGaussian(Perturber):
         return Sent(bounded.shielded(bounded.rows, side=side))
 
     def release(self, summed: Summed, turn: Turn) -> Released:
+        require_covered(summed)
         multiplier = (turn.knobs.noise_multiplier**-2 - (2 * self.bit_stddev) ** -2) ** -0.5
         keys, bit_keys = (turn.randomness.keys(p, turn.round_, SERVER_ID) for p in ("release", "release bit"))
         noisy = noisy_sums(summed.total[None], summed.norm, multiplier, keys)[0]
         mean = (noisy / summed.weight).to(turn.weights.dtype)
         count = summed.side.get(UNCLIPPED, torch.zeros(1))
-        share = noisy_counts(count[None], self.bit_stddev, bit_keys)[0].to(count.dtype) / summed.weight + 0.5
+        share = noisy_counts(count[None], self.bit_stddev, bit_keys)[0].float() / summed.weight + 0.5
         joint, stddev = 1 / (multiplier**-2 + (2 * self.bit_stddev) ** -2), multiplier * summed.norm
         return Released(mean, stddev / summed.weight, realised(self, turn, joint), side={UNCLIPPED: share})

@@ -18,9 +18,11 @@ Two roundings, by what bounds the values:
 
 **Floats on the way**: adding up floats is not associative, so a unit that comes or goes also changes how the others are
 rounded before they get here. Sums *within* a client, or over clients whose updates are never in memory, are made so
-that their rounding is within the norm already (`train/gradients.py`). Sums of n rows, or of such sums, in double
-precision are off by at most n²·2⁻⁵³ of the norm in each of two neighbours, whatever the order: noise is scaled by
-4·10⁻⁶ of the norm for that, which covers n = 10⁵ (`MOST_ROWS`), and nobody may add up more.
+that their rounding is within the norm already (`train/gradients.py`). Sums of n rows that hold N units together, in
+double precision, are off by at most n·N·2⁻⁵³ of the norm in each of two neighbours, whatever the order: noise is scaled
+by 4·10⁻⁶ of the norm for that, which covers n·N = 1.8·10¹⁰. So of rows of one unit (clients) 10⁵ may be added up
+(`MOST_ROWS`), and nobody may add up more. **Assumed** of rows that hold more records than that (10⁵ clients with over
+180,000 records, say): that the library adds up in stages, as it does, which is off by less than 10²·N·2⁻⁵³.
 """
 
 from __future__ import annotations

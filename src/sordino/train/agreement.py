@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from sordino.errors import ModelError
 from sordino.layout import Layout
 from sordino.models.losses import Loss
-from sordino.train.alike import TRIED, answers_alike, batch_alike
+from sordino.train.alike import TRIED, answers_alike, batch_alike, clients_alike
 from sordino.train.gradients import Gradients
 from sordino.train.looped import LoopedGradients
 
@@ -55,7 +55,7 @@ def _alike(fast: Gradients, row: Tensor, x: Tensor, y: Tensor) -> bool:
     """Returns whether the first of two records is computed alike wherever it stands."""
     many = torch.arange(max(TRIED), device=x.device).clamp_max(1)
     gradients = all(batch_alike(fast, row, x[many], y[many], own, TRIED) for own in (False, True))
-    return gradients and answers_alike(fast, row, x[many])
+    return gradients and clients_alike(fast, row, x[many], y[many]) and answers_alike(fast, row, x[many])
 
 
 def _targets(outputs: Tensor) -> Iterator[Tensor]:

@@ -52,6 +52,26 @@ def batch_alike(
     return True
 
 
+def clients_alike(
+    gradients: Gradients, weights: Tensor, x: Tensor, y: Tensor, lengths: Sequence[int] = (6, 20)
+) -> bool:
+    """Returns whether a client's gradient, and its norm, is the same to the bit alone and among others."""
+    for length in lengths:
+        alone, *others = (_of_clients(count, gradients, weights, x[:length], y[:length]) for count in (1, 2, 5))
+        for found in others:
+            if not all(torch.equal(one.expand_as(many), many) for one, many in zip(alone, found, strict=True)):
+                return False
+    return True
+
+
+def _of_clients(count: int, gradients: Gradients, weights: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns gradients and norms of so many clients that hold the same."""
+    many = torch.arange(len(x), device=x.device).expand(count, -1)
+    shares = weights.new_full(many.shape, 1 / len(x))
+    _, norms = gradients.clipped_clients(weights[None], x[many], y[many], shares, _BOUND)
+    return gradients.gradients(weights.repeat(count, 1), x[many], y[many], shares), norms
+
+
 def answers_alike(gradients: Gradients, weights: Tensor, x: Tensor, lengths: Sequence[int] = (8, 24, 48)) -> bool:
     """Returns whether the model says the same of the first record, to the bit, at every place among several others."""
     said = []

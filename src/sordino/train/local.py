@@ -55,5 +55,5 @@ class ExampleGradients:
         rows, taken, clipped = trainer.example_sum(
             turn.weights, data, turn.knobs.clip_norm, rate, turn.randomness, turn.round_, per_client=True
         )
-        side = {} if self.tally is None else {self.tally: torch.from_numpy(taken / 2 - clipped).float()[:, None]}
+        side = {} if self.tally is None else {self.tally: torch.from_numpy(taken / 2 - clipped)[:, None]}
         return Update(data.clients, -rows, data.sizes, example_clip=turn.knobs.clip_norm, side=side)

@@ -58,4 +58,4 @@ def right_answers(trainer: Trainer, weights: Tensor, data: ClientData) -> Tensor
     """Returns how many of its own records each client finds the model right about, `[clients, 1]`."""
     cuts = pairwise(data.offsets.tolist())
     counts = [trainer.right(weights, data.x[start:end], data.y[start:end]) for start, end in cuts]
-    return torch.tensor(counts, dtype=torch.float32).reshape(-1, 1)
+    return torch.tensor(counts, dtype=torch.float64).reshape(-1, 1)
