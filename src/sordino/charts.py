@@ -158,8 +158,9 @@ class Chart:
 
     @property
     def legend(self) -> bool:
-        """Whether names are needed to tell the series apart."""
-        return sum(not isinstance(series, Heat) for series in self.series) > 1
+        """Whether names are needed to tell the series apart; not where each stands at its own name."""
+        named = [series for series in self.series if not isinstance(series, Heat)]
+        return len(named) > 1 and not all(isinstance(one, Series) and list(one.x) == [one.label] for one in named)
 
 
 class RunNumbers(Protocol):

@@ -7,7 +7,10 @@ from pathlib import Path
 
 from benchmarks import utility
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "utility.md").read_text()
+from sordino.mechanisms import MECHANISMS
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "utility.md").read_text()
 
 
 def test_the_tables_are_made_from_what_was_measured() -> None:
@@ -25,3 +28,20 @@ def test_what_is_said_of_parts_that_were_left_out_is_in_the_table() -> None:
     differences = {f"{abs(float(row[2])):.{digits}f}" for row in rows if row[2] for digits in (1, 2)}
     beside = {"0.05", "0.037", "0.11", "0.12", "0.4"}  # values of p, and two rows beside each other
     assert set(re.findall(r"\d+\.\d+", said)) <= differences | beside
+
+
+def test_the_audits_page_counts_its_rows() -> None:
+    page = (DOCS / "audit.md").read_text()
+    table = page.partition("| mechanism | mode | settings |")[2].partition("\n\n")[0].splitlines()[2:]
+    promises, mechanisms = re.search(r"(\d+) promises of (\d+) mechanisms", page).groups()
+    names = {line.split("|")[1].strip() for line in table} | {"auto"}
+    assert (len(table), len(names)) == (int(promises), int(mechanisms)) and names == set(MECHANISMS)
+
+
+def test_pages_of_mechanisms_agree_with_the_table_of_all() -> None:
+    """They had older runs of the same recipes."""
+    table = (DOCS / "mechanisms.md").read_text()
+    for recipe, score in re.findall(r"\| `(\w+_adult)` \|  \| ([\d.]+ ± [\d.]+ %) \|", table):
+        page = DOCS / "mechanisms" / f"{recipe.removesuffix('_adult')}.md"
+        if f"recipes/papers/{recipe}.toml` " in (text := page.read_text()):
+            assert re.search(rf"{recipe}.toml`[^|]*\| {score}", text), (recipe, score)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sordino.charts import Chart, Series
+import re
+
+from sordino.charts import Axis, Chart, Series
 from sordino.report import compared, page, plots
 from sordino.report.reading import read
 from sordino.report.view import RunView
@@ -73,3 +75,22 @@ def test_a_certificate_above_the_budget_is_no_success(played: Player, view: RunV
     assert "near their limit" not in html
     assert [rule.label for rule in chart(printed, "epsilon").rules] == ["budget 1, claimed 1.000"]
     assert "above the budget" not in page.page(view, [])
+
+
+def test_both_pages_say_the_same_of_the_same_promise(view: RunView) -> None:
+    """The private page bounded guesses by one point (ε, δ), and the public one by the whole curve: 88 and 60 %."""
+    public, private = (re.findall(r"guess right (.*?) of the time", page.page(one, [])) for one in _both(view))
+    promised = sum(entry["epsilon"] is not None for entry in view.promises.values())
+    assert public == private and len(public) == promised > 0
+    assert [page.page(one, []).count("<dt>sees</dt>") for one in _both(view)] == [promised, promised]
+
+
+def _both(view: RunView) -> tuple[RunView, RunView]:
+    return read(view.path, public=True), read(view.path)
+
+
+def test_names_that_stand_on_the_axis_are_not_said_again_beside_it() -> None:
+    series = tuple(Series(name, [name], [0.5], "dots") for name in ("one", "other"))
+    axes = Axis("", categories=True), Axis("test accuracy")
+    assert not Chart("scores", "Final score", "", *axes, series).legend
+    assert Chart("scores", "Final score", "", *axes, (*series, Series("third", ["one"], [0.5], "dots"))).legend

@@ -23,6 +23,7 @@ def recipe(
     PATH is a TOML file; without one it is the embedded default. With --explain it is the section or the mechanism to
     explain, and without one all are.
     """
+    from sordino.errors import RecipeError
     from sordino.recipe import Recipe
 
     if not explain:
@@ -33,7 +34,8 @@ def recipe(
     if as_json:
         from sordino import strict_json
 
-        refuse_options(("path",), "on the JSON schema, which has all sections: leave it out")
+        if path is not None:
+            raise RecipeError(f"--explain {path} --json: the JSON schema has all sections; leave {path} out")
         print(strict_json.dumps(Recipe.model_json_schema(), indent=2))
     else:
         _explain(None if path is None else str(path))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.certificate.document import CertificateDocument, entries_of
@@ -16,9 +16,6 @@ from sordino.recipe import Recipe
 from sordino.report.lines import check, check_released
 from sordino.report.view import RunView
 from sordino.runs.folder import RunFolder
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["RunView", "read", "read_all"]
 
@@ -64,7 +61,7 @@ def _private(path: Path) -> RunView:
     _require_rounds(path, rounds)
     for place, line in enumerate(rounds, start=1):
         check(line, place, folder.metrics_file)
-    promised = _with_replace(_promised(folder.private / "certificate.json", path), folder)
+    promised = _with_public(_promised(folder.private / "certificate.json", path), folder)
     return RunView(path, folder.recipe(), facts, tuple(rounds), promised, name=path.resolve().name)
 
 
@@ -130,20 +127,29 @@ def _promised(path: Path, run: Path) -> tuple[Mapping[str, Any], ...]:
     return tuple(json.loads(certificate.to_json())["entries"])
 
 
-def _with_replace(entries: Sequence[Mapping[str, Any]], folder: RunFolder) -> tuple[Mapping[str, Any], ...]:
-    """Adds to each entry the ε under `replace` that the public certificate tells beside it, if it does."""
+def _with_public(entries: Sequence[Mapping[str, Any]], folder: RunFolder) -> tuple[Mapping[str, Any], ...]:
+    """Adds to each entry what the public certificate tells of it: what is seen, what attacks reach, ε under replace."""
     try:
         document = _document(folder.certificate_file, folder.path)
     except RecipeError:
         document = None
-    told = [] if document is None else [one for one in document.promises if one.adjacency == "replace"]
-    other = {(one.unit, one.observer): one.epsilon for one in told}
+    told = () if document is None else entries_of(document)
+    other = {(one["unit"], one["observer"]): one["epsilon"] for one in told if one["adjacency"] == "replace"}
+    more = {_same(one): {name: one[name] for name in ("sees", "attack")} for one in told}
     return tuple(
-        {**entry, "replace_epsilon": other[entry["unit"], entry["observer"]]}
-        if entry["adjacency"] == "zero_out" and (entry["unit"], entry["observer"]) in other
-        else entry
+        {**entry, **more.get(_same(entry), {})}
+        | (
+            {"replace_epsilon": other[entry["unit"], entry["observer"]]}
+            if entry["adjacency"] == "zero_out" and (entry["unit"], entry["observer"]) in other
+            else {}
+        )
         for entry in entries
     )
+
+
+def _same(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns what a promise is known by on both certificates of a run: whom, from whom, and how much."""
+    return entry["unit"], entry["observer"], entry["adjacency"], f"{entry['epsilon']}"
 
 
 def _document(path: Path, run: Path) -> CertificateDocument | None:
