@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -287,3 +288,16 @@ def test_a_train_message_carries_the_whole_model(quiet: dict[str, Any]) -> None:
     play(quiet, grid)
     content: RecordDict = grid.sent[0].content
     assert list(content["arrays"]) == list(MODEL) and content["config"]["server-round"] == 1
+
+
+def test_heads_do_not_tell_whether_a_node_came_late(run_config: dict[str, Any]) -> None:
+    """Each newcomer opened the ledger anew, and had a row and a head of its own: an outsider could count them."""
+    told = []
+    for late in (False, True):
+        config = run_config | {"sordino.ledger": f"{run_config['sordino.ledger']}-{late}"}
+        grid, first = federation(config, grow(0.1)), [[11, 12, 13]] if late else []
+        grid.get_node_ids = lambda first=first: first.pop() if first else [11, 12, 13, 14]
+        play(config, grid, rounds=2)
+        with open(f"{config['sordino.ledger']}.heads.jsonl") as lines:
+            told.append([json.loads(line)["seq"] for line in lines])
+    assert told[0] == told[1]

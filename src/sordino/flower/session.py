@@ -135,6 +135,7 @@ class PrivateSession:
         """Opens the ledger for these nodes; newcomers join it."""
         slots = self._slots.joined(nodes)
         if slots is self._slots and self._charging is not None:
+            self.charging.ledger.nobody_joins()  # whether somebody came must not show in how many heads are published
             return
         self.close()
         settings, mechanism = self.settings, self._mechanism
@@ -142,7 +143,7 @@ class PrivateSession:
             settings.ledger,
             settings.federation,
             slots.names,
-            create=not settings.ledger.exists() and self._head is None,
+            create=self._head is None,
             delta=settings.delta,
             head=self._head,
         )

@@ -47,12 +47,19 @@ class ClientRegister:
         """Takes a `join` row into account."""
         body = json.loads(row.body)
         first, count, kind, digests = int(body["first"]), int(body["count"]), body["names"], row.cohort or b""
-        if first != self.population or count < 1 or kind not in (POSITIONS, NAMES) or self.kind not in ("", kind):
+        if first != self.population or kind not in (POSITIONS, NAMES) or self.kind not in ("", kind):
             raise LedgerError("clients join out of turn")
-        if len(digests) != (DIGEST * count if kind == NAMES else 0) or (kind == POSITIONS and first):
+        if count < (0 if self.kind else 1) or (kind == POSITIONS and first and count):
+            raise LedgerError("clients join out of turn")
+        if len(digests) != (DIGEST * count if kind == NAMES else 0):
             raise LedgerError("clients join without their digests")
         self.kind, self.population = kind, first + count
         self._digests.append(digests)
+
+    @property
+    def nobody(self) -> dict[str, Any]:
+        """The body of a row that adds nobody, which is written where a run begins without newcomers."""
+        return {"first": self.population, "count": 0, "names": self.kind}
 
     def find(self, clients: Clients, key: LedgerKey | None) -> tuple[IntArray | None, dict[str, Any] | None, bytes]:
         """Returns the number of each client, and the body and digests of the row that lets newcomers join.

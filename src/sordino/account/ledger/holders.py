@@ -48,11 +48,11 @@ class Holdings:
         """Takes a `hold` row into account."""
         members = Cohort.unpack(row.cohort or b"", population).ids()
         body, digests = json.loads(row.body), row.excluded or b""
-        if body["holders"] == "all":
+        if body["holders"] == "all" and len(members):
             if len(digests) != DIGEST:
                 raise LedgerError("holders without a digest")
             self._whole[_group(members)] = digests
-        else:
+        elif len(members):
             self._grow(population)
             self._each[members] = np.frombuffer(digests, np.uint8).reshape(len(members), DIGEST)
             self._told[members] = True
@@ -80,7 +80,7 @@ class Holdings:
                 "the clients of this run have the names of earlier ones and hold other records: what each has spent "
                 "cannot be told, so deal the records as before (same data, same partition, same seed)"
             )
-        return (members if before is None else members[:0]), digest, "all"
+        return (members, digest, "all") if before is None else (members[:0], b"", "all")
 
     def _check_each(self, members: IntArray, made: bytes, population: int) -> tuple[IntArray, bytes, str]:
         self._grow(population)

@@ -56,7 +56,8 @@ class Ledger(LedgerWriter):
             federation: whose books these are; None reads any.
             clients: the run's clients, by name in the order of their ids, or how many there are (they then go by
                 position, "0", "1", …). Newcomers join the ledger. None: all clients of the ledger, by its own numbers.
-            create: make the file when it is missing (needs federation and clients). A run that goes on never does.
+            create: a run begins: make the file when it is missing (needs federation and clients), and write down who
+                joins even if nobody does. A run that goes on never does.
             write: False opens for reading only.
             delta: the δ at which the cost of single releases is written down.
             until: the head (in hex) of an earlier state to read, for instance a certificate's.
@@ -84,7 +85,7 @@ class Ledger(LedgerWriter):
                 if create and chain.empty:
                     begin(chain, str(federation), delta, heads)
                 ledger = cls._checked(chain, federation, until, write, heads, witness)
-                rows = ledger._admit(clients, holders, write=write)
+                rows = ledger._admit(clients, holders, write=write, begins=create)
                 if write:
                     chain.touch()
             ledger._replay(rows)
@@ -127,8 +128,23 @@ class Ledger(LedgerWriter):
             check_last(last, log.path, identity.public, chain.link)
         return ledger
 
-    def _admit(self, clients: Clients | None, holders: Holders | None, *, write: bool) -> list[LedgerRow]:
-        """Finds the run's clients, and writes down who is new and who holds what. Call inside a transaction."""
+    def nobody_joins(self) -> None:
+        """Writes down that nobody joins, as somebody would be: heads that are published tell how many rows there are."""
+        with self._chain.transaction():
+            self.refresh()
+            row = self._chain.append(join_row(self._chain.next, self._state.register.nobody, b""))
+        self._replay([row])
+        self._publish(*self._chain.last)
+
+    def _admit(
+        self, clients: Clients | None, holders: Holders | None, *, write: bool, begins: bool
+    ) -> list[LedgerRow]:
+        """Finds the run's clients, and writes down who is new and who holds what. Call inside a transaction.
+
+        **Formal guarantees**: where a run begins, it writes as many rows whether or not somebody is new in it. Heads
+        are published with their places, which would else tell an outsider, to whom presence is promised hidden, that
+        somebody came.
+        """
         if clients is None:
             return []
         key = self._key or (self._identity.key(self.path) if self._state.register.kind == NAMES else None)
@@ -137,7 +153,10 @@ class Ledger(LedgerWriter):
             if joining is not None:
                 raise LedgerError(f"ledger {self.path} does not know all of these clients: open it for writing")
             return []
-        rows = [] if joining is None else [self._chain.append(join_row(self._chain.next, joining, digests))]
+        rows = []
+        if joining is not None or begins:
+            told = joining or self._state.register.nobody
+            rows.append(self._chain.append(join_row(self._chain.next, told, digests)))
         population = self.population + (joining["count"] if joining else 0)
         if holders is None:
             if self._state.holdings.known:
@@ -145,9 +164,9 @@ class Ledger(LedgerWriter):
             return rows
         assert self._key is not None
         everyone = np.arange(population) if self._members is None else self._members
-        told, made, kind = self._state.holdings.check(holders, everyone, self._key, population)
-        if len(told):
-            rows.append(self._chain.append(hold_row(self._chain.next, told, made, kind, population)))
+        held, made, kind = self._state.holdings.check(holders, everyone, self._key, population)
+        if len(held) or begins:
+            rows.append(self._chain.append(hold_row(self._chain.next, held, made, kind, population)))
         return rows
 
     def _remember(self, witness: Path | None) -> None:
