@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from sordino.account.certificate.certificate import Certificate
+    from sordino.account.certificate.document import CertificateDocument
     from sordino.account.ledger.listing import LedgerLine
 
 
@@ -42,7 +43,8 @@ def ledger(
     if verify:
         from sordino.account.certificate.verify import verify as check
 
-        checked = list(check(path, certificate, heads=heads, witness=witness, kept=head or [], run=name))
+        kept, document = head or [], None if certificate is None else _published(run)
+        checked = list(check(path, certificate, heads=heads, witness=witness, kept=kept, run=name, document=document))
         print(
             strict_json.dumps({"verified": True, "ledger": str(path), "checks": checked})
             if as_json
@@ -85,6 +87,19 @@ def _locate(run: Path) -> tuple[Path, str | None, Certificate | None, Path | Non
     if not path.exists():
         raise LedgerError(f"run folder {run} has no ledger at {path}: name the ledger file instead")
     return path, facts.get("run"), certificate, Path(settings["witness"]) if settings.get("witness") else None
+
+
+def _published(run: Path) -> CertificateDocument | None:
+    """Returns what a run published of its certificate, if it did."""
+    from sordino.account.certificate.document import CertificateDocument
+    from sordino.errors import LedgerError
+
+    try:
+        return CertificateDocument.from_json((run / "public" / "certificate.json").read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise LedgerError(f"the public certificate of {run} cannot be read ({error}): bring it back") from None
 
 
 def _place(run: Path, name: str) -> Path:

@@ -115,6 +115,8 @@ def _contradiction(promise: Promise, document: CertificateDocument) -> str:
         proof.filter_delta is not None
     ):
         return "names half a filter"
+    if proof.filter and not (_agree(proof.filter_epsilon, budget) and proof.filter_delta == promise.delta):
+        return "rests on a filter that holds another budget than the run's"
     return "lists one history twice" if len(set(map(repr, proof.histories))) < len(proof.histories) else ""
 
 

@@ -51,12 +51,8 @@ def publish(
     cohort and to nobody else; and where it is credited to anybody, no number in the document depends on the coins of a
     client, apart from the model itself.
     """
-    source = _Source(ledger, certificate, statement, filters or {}, binding)
-    if not source.alone:  # a run that somebody ended from the keyboard is charged for what it played
+    if not _alone(ledger):  # a run that somebody ended from the keyboard is charged for what it played
         statement = replace(statement, assumptions=(*statement.assumptions, _RUNS))
-    promises = [*source.promises()]
-    if statement.trust == "local":
-        promises = [told for one in promises for told in (one, *_replaced(one, promises))]
     document = CertificateDocument(
         federation=ledger.federation,
         run=run,
@@ -66,12 +62,32 @@ def publish(
         stopped=stopped,
         simulation=certificate.simulation,
         statement=statement,
-        promises=tuple(promises),
+        promises=promises_of(ledger, certificate, statement, filters=filters, binding=binding),
         ledger_head=certificate.ledger_head,
         public_key=ledger.public_key,
         time=certificate.time,
     )
     return replace(document, signature=ledger.sign(document.message()))
+
+
+def promises_of(
+    ledger: Ledger,
+    certificate: Certificate,
+    statement: Statement,
+    *,
+    filters: Mapping[Guarantee, Filter] | None = None,
+    binding: bool = True,
+) -> tuple[Promise, ...]:
+    """Returns the promises of a document, for which no key is needed; as for `publish`."""
+    promises = [*_Source(ledger, certificate, statement, filters or {}, binding).promises()]
+    if statement.trust == "local":
+        promises = [told for one in promises for told in (one, *_replaced(one, promises))]
+    return tuple(promises)
+
+
+def _alone(ledger: Ledger) -> bool:
+    """Returns whether a ledger holds one run's releases alone."""
+    return len({entry.run for entry in ledger.entries}) <= 1
 
 
 class _Source:
@@ -93,7 +109,7 @@ class _Source:
             for charge in entry.charges
             if charge.payers == "eligible" and not isinstance(charge.event, Unbounded)
         }
-        self.alone = len({entry.run for entry in ledger.entries}) <= 1
+        self._alone = _alone(ledger)
         shown = certificate.stopped_by_participation or certificate.early_end >= certificate.delta
         self._credited = {g for g in self._sampled if self._views[g.observer].credits_sampling and not shown}
 
@@ -134,7 +150,7 @@ class _Source:
             return Proof(tuple(map(_encoded, histories)), accountant, adjacency, taken), _EXACT
         proof = Proof((_encoded(self._everything(guarantee)),), accountant, adjacency, taken)
         budget = self._certificate.budget_epsilon
-        if budget is None or not (self._binding and self.alone):
+        if budget is None or not (self._binding and self._alone):
             return proof, _EVERY
         whole = numbers(proof, entry.delta).epsilon
         if whole is not None and whole <= budget:

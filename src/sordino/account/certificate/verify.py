@@ -9,6 +9,8 @@ from pathlib import Path
 
 from sordino.account.accountants.filter import Filter, NoFilter, named
 from sordino.account.certificate.certificate import Assurance, Certificate, certify
+from sordino.account.certificate.document import CertificateDocument
+from sordino.account.certificate.published import require_published
 from sordino.account.ledger.coverage import payments
 from sordino.account.ledger.entry import LedgerEntry
 from sordino.account.ledger.hash_chain import HashChain
@@ -32,6 +34,7 @@ def verify(
     witness: Path | None = None,
     kept: Sequence[str] = (),
     run: str | None = None,
+    document: CertificateDocument | None = None,
 ) -> Iterator[str]:
     """Yields what was checked, one sentence each.
 
@@ -42,6 +45,7 @@ def verify(
         witness: another file to which its heads were published.
         kept: heads (in hex) that somebody kept, from certificates, checkpoints or lines of a head log.
         run: the name in the ledger of the run whose certificate it is; None for any of them.
+        document: what the run published of that certificate.
 
     Raises:
         LedgerTampered: at the first thing that does not hold.
@@ -50,7 +54,7 @@ def verify(
         rows = chain.verify()  # before rows are read back, so that what was changed is named by its place
     with Ledger.open(path, write=False, heads=heads, witness=witness) as ledger:
         published = ledger.verify()
-        settled = sum(entry.settled for entry in ledger.entries)
+        everything, settled = ledger.entries, sum(entry.settled for entry in ledger.entries)
         yield f"chain: every row is in its place and unchanged (head {ledger.head[:16]}…)"
         yield f"costs: ε of all {len(ledger.entries)} releases follows from their events ({settled} settled)"
         for head in kept:
@@ -64,9 +68,15 @@ def verify(
         with Ledger.open(path, write=False, heads=heads, until=certificate.ledger_head) as ledger:
             told = {row.seq for row, _ in rows if row.kind == "reserve" and "early_end" in json.loads(row.body)}
             unchecked = _require_budget(ledger.entries, certificate, path, run)
+            _require_seeded(ledger.entries, certificate, path, run)
             _require_told([entry for entry in ledger.entries if entry.seq in told], certificate, path)
             _compare(path, _again(ledger, certificate), certificate)
+            if document is not None:
+                require_published(ledger, certificate, document, run, _filters(certificate))
+        _require_newest(everything, certificate, path, run)
         yield f"certificate: all {len(certificate.entries)} promises follow from the ledger{unchecked}"
+        if document is not None:
+            yield f"published: so do all {len(document.promises)} promises of the public certificate, which it signed"
 
 
 def _require_budget(entries: Sequence[LedgerEntry], certificate: Certificate, path: Path, run: str | None) -> str:
@@ -78,9 +88,9 @@ def _require_budget(entries: Sequence[LedgerEntry], certificate: Certificate, pa
     Returns:
         What could not be checked, in words that end a sentence; empty where all was, or nothing rests on it.
     """
-    mine = [entry for entry in entries if entry.run == run] or entries
+    mine = [entry for entry in entries if run is None or entry.run == run]
     limits = dict.fromkeys(entry.limit for entry in mine if entry.limit is not None)
-    if (certificate.budget_epsilon, certificate.delta) in limits:
+    if (certificate.budget_epsilon, certificate.delta) in limits and (run is None or len(limits) == 1):
         return ""
     if not limits or {entry.run for entry in mine} - {entry.run for entry in mine if entry.limit is not None}:
         held = any(promise.epsilon is not None and _filter_of(promise) for promise in certificate.entries)
@@ -94,6 +104,28 @@ def _require_budget(entries: Sequence[LedgerEntry], certificate: Certificate, pa
 
 def _budget_words(limit: tuple[float | None, float]) -> str:
     return f"ε = {'none' if limit[0] is None else f'{limit[0]:g}'} at δ = {limit[1]:g}"
+
+
+def _require_seeded(entries: Sequence[LedgerEntry], certificate: Certificate, path: Path, run: str | None) -> None:
+    """Refuses a certificate that is not stamped `simulation` where its run's noise follows from a seed."""
+    seeded = [entry.repeatable for entry in entries if run is None or entry.run == run]
+    if not certificate.simulation and seeded and (all(seeded) if run is None else any(seeded)):
+        raise LedgerTampered(
+            f"the certificate is not stamped as a simulation, and by ledger {path} the noise of its run follows from a "
+            "seed: make the certificate anew"
+        )
+
+
+def _require_newest(entries: Sequence[LedgerEntry], certificate: Certificate, path: Path, run: str | None) -> None:
+    """Refuses the certificate of a run that released more after it was made: it would say less than was spent."""
+    with closing(HashChain.open(path, write=False)) as chain:
+        place = chain.place(certificate.ledger_head)
+    later = [entry for entry in entries if entry.run == run and entry.charges and entry.seq > (place or 0)]
+    if later:
+        raise LedgerTampered(
+            f"the certificate was made before {len(later)} releases of its run, by ledger {path} of round "
+            f"{later[0].round_} and later: it is an old one, make the certificate anew"
+        )
 
 
 def _require_told(entries: Sequence[LedgerEntry], certificate: Certificate, path: Path) -> None:
@@ -126,19 +158,22 @@ def _require_told(entries: Sequence[LedgerEntry], certificate: Certificate, path
 
 
 def _again(ledger: Ledger, certificate: Certificate) -> Certificate:
-    filters = {
-        Guarantee(entry.unit, entry.observer, entry.adjacency): chosen
-        for entry in certificate.entries
-        if (chosen := _filter_of(entry))
-    }
     return certify(
         ledger,
         certificate.delta,
-        filters=filters,
+        filters=_filters(certificate),
         stopped_by_participation=certificate.stopped_by_participation,
         early_end=certificate.early_end,
         accountant=certificate.accountant,
     )
+
+
+def _filters(certificate: Certificate) -> dict[Guarantee, Filter]:
+    return {
+        Guarantee(entry.unit, entry.observer, entry.adjacency): chosen
+        for entry in certificate.entries
+        if (chosen := _filter_of(entry))
+    }
 
 
 def _filter_of(entry: Assurance) -> Filter | None:
@@ -151,6 +186,12 @@ def _filter_of(entry: Assurance) -> Filter | None:
 def _compare(path: Path, found: Certificate, told: Certificate) -> None:
     if (told.federation, told.population, told.releases) != (found.federation, found.population, found.releases):
         raise LedgerTampered(f"certificate and ledger {path} tell of different federations or releases")
+    if unsaid := set(map(_names, found.entries)) - set(map(_names, told.entries)):
+        unit, observer, adjacency = min(unsaid)
+        raise LedgerTampered(
+            f"the certificate says nothing to a {unit} against the {observer} ({adjacency}), and ledger {path} was "
+            "charged for that: make the certificate anew"
+        )
     for entry in told.entries:
         mine = [other for other in found.entries if _names(other) == _names(entry)]
         if not any(_same(entry, other) for other in mine):
