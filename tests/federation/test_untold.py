@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tomli_w
 
 from federation.test_refusals import ASKED, Operator, operator, spent
 from sordino.federation.declarations import MOST
+from sordino.federation.node_statement import state
 
 
 @pytest.fixture
@@ -73,3 +77,18 @@ def test_training_that_fails_is_answered_without_its_text(asked: Operator, monke
 
 def test_infinite_noise_is_refused(asked: Operator) -> None:
     assert "infinite" in asked.knobs(noise_multiplier=float("inf")).ask("contribute").refused
+
+
+def test_a_plan_that_invents_members_does_not_lower_what_a_node_pays(asked: Operator) -> None:
+    """Others' noise in a sum was credited against an outsider, and the plan said how many they are: 0.04 for 9.6."""
+    told = tomllib.loads(asked.plan.recipe)
+    told["public"]["population"] = 10**5
+    crowd = replace(asked, plan=replace(asked.plan, recipe=tomli_w.dumps(told), population=10**5))
+    assert not crowd.ask("contribute").refused
+    with asked.village.nodes[ASKED].ledger(write=False) as ledger:
+        (entry,) = ledger.entries
+    server, outsider = entry.charges
+    assert (server.guarantee.observer, outsider.guarantee.observer) == ("server", "outsider")
+    assert outsider.event == server.event
+    for promise in state(asked.village.nodes[ASKED]).promises:
+        assert promise["price"] == pytest.approx(float(entry.costs[0]))

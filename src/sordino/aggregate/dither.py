@@ -15,8 +15,8 @@ from sordino.types import Adjacency, FloatArray, IntArray
 _SLACK = math.sqrt(2 * 150 * math.log(10))
 """√(2 ln(1/β)) for β = 10⁻¹⁵⁰, the chance with which the sensitivity may be larger than stated."""
 
-_LARGEST = 2.0**32
-"""Scaled entries that are refused: below it, two roundings of doubles are off by less than `_OFF` together."""
+_LARGEST = 2.0**32 - 2
+"""Scaled entries stay within it: there, two roundings of doubles are off by less than `_OFF` together."""
 
 _OFF = 2.0**-19
 
@@ -44,7 +44,8 @@ class Dither:
     it to the observer as well can only help him: the sensitivities hold for the release (quasi-convexity of the
     divergences). Rows themselves may be of any norm. That one record moves a row of floats, as it was computed, by at
     most clip_norm is `train/gradients.py`'s promise, which leaves a margin for how sums are rounded.
-    **Edge cases**: rows that are not finite are refused, and scaled entries of 2^32 and more.
+    **Edge cases**: scaled entries beyond 2^32 stay just below it, which moves no two rows further apart, entry by entry: to
+    refuse them would tell, for nothing, on which side a sum over records lies. Rows that are not numbers are refused.
     **Reference**: Kairouz, Liu, Steinke (2021), "The Distributed Discrete Gaussian Mechanism", section 4.1,
     without conditioning.
     """
@@ -83,9 +84,7 @@ class Dither:
     def round_rows(self, rows: FloatArray, draw: UniformRows) -> IntArray:
         """Returns clients' rows in integers; `draw` makes the dither."""
         values = np.asarray(rows, np.float64) * self.scale
-        if values.shape[1:] != (self.width,) or not (np.abs(values) < _LARGEST).all():
-            raise DataError(
-                f"a row of shape {values.shape[1:]} must have {self.width} entries below {_LARGEST / self.scale:.3g} "
-                "before it is rounded: raise aggregate.rounding, or hold fewer records at a client"
-            )
+        if values.shape[1:] != (self.width,) or not np.isfinite(values).all():
+            raise DataError(f"a row of shape {values.shape[1:]} must have {self.width} numbers: bound what is summed")
+        np.clip(values, -_LARGEST, _LARGEST, out=values)
         return np.floor(values + draw(np.arange(len(values)), 0)).astype(np.int64)

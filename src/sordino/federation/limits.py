@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -184,13 +184,14 @@ def check_budget(folder: NodeFolder, ledger: Ledger, whole: RunContext, prices: 
     `whole` is the run as its plan composes, also where the release is one of its sums before the first round.
 
     **Formal guarantees**: the price is this node's own, computed by its own code from the terms. Nothing that only the
-    server can vouch for is credited: no amplification by who was asked, and no plan that was fixed beforehand, since
-    each run may be chosen from what earlier ones released (`node_filter.py`). A promise that was made stays a promise.
+    server can vouch for is credited: no amplification by who was asked, no noise of others in a sum of messages that
+    the server could show one by one (local trust), and no plan that was fixed beforehand, since each run may be chosen
+    from what earlier ones released (`node_filter.py`). A promise that was made stays a promise.
 
     Raises:
         NodeRefused: the release promises nothing, breaks an older promise, or costs more than the ledger has left.
     """
-    charges = tuple(Charge(guarantee, event) for guarantee, event in prices)
+    charges = tuple(_uncredited(prices))
     bounded = [charge.guarantee for charge in charges if not isinstance(charge.event, Unbounded)]
     if not bounded:
         raise NodeRefused("the release promises nothing to anybody: this node takes no part without a guarantee")
@@ -210,6 +211,17 @@ def check_budget(folder: NodeFolder, ledger: Ledger, whole: RunContext, prices: 
             "raise it in its policy, or leave the node out"
         )
     return Cost(charges, {guarantee: filters[guarantee] for guarantee in dict.fromkeys([*bounded, *promised(ledger)])})
+
+
+def _uncredited(prices: Prices) -> Iterator[Charge]:
+    """Yields a release's charges: an outsider's are the server's, wherever the server is promised the same.
+
+    How many messages a sum holds, whose noise would hide each from an outsider, is the plan's word (`public.population`).
+    """
+    seen = {(told.unit, told.adjacency): event for told, event in prices if told.observer == "server"}
+    for told, event in prices:
+        shown = seen.get((told.unit, told.adjacency), event)
+        yield Charge(told, event if isinstance(shown, Unbounded) else shown)
 
 
 def _check_promises(ledger: Ledger, bounded: Sequence[Guarantee]) -> None:
