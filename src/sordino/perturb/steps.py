@@ -17,7 +17,7 @@ from sordino.events import (
     SelfComposedDpEvent,
     Unbounded,
 )
-from sordino.mechanism import ON_GRID, Perturber, needs
+from sordino.mechanism import ON_GRID, Perturber, SideBounds, needs
 from sordino.perturb.price import realised
 from sordino.random.on_grid import noisy_counts
 from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Shielded, Summed
@@ -84,6 +84,10 @@ class StepNoise(Perturber):
         within = bounded.noise_multiplier or 0.0
         stated = torch.full((len(bounded.clients),), within**2, dtype=torch.float64)
         return Sent(Shielded(bounded.clients, bounded.rows, bounded.weights, stated, bounded.sensitivity, side))
+
+    def beside(self, knobs: Knobs, width: int, records: int) -> SideBounds:
+        noise = 0.0 if self.count is None else 100 * self.count.noise_multiplier
+        return {RIGHT: ((-noise, records + noise),)}
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         each = turn.knobs.noise_multiplier * turn.knobs.clip_norm * self.step_stddev * math.sqrt(self.steps)

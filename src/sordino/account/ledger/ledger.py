@@ -136,9 +136,7 @@ class Ledger(LedgerWriter):
         self._replay([row])
         self._publish(*self._chain.last)
 
-    def _admit(
-        self, clients: Clients | None, holders: Holders | None, *, write: bool, begins: bool
-    ) -> list[LedgerRow]:
+    def _admit(self, clients: Clients | None, holders: Holders | None, *, write: bool, begins: bool) -> list[LedgerRow]:
         """Finds the run's clients, and writes down who is new and who holds what. Call inside a transaction.
 
         **Formal guarantees**: where a run begins, it writes as many rows whether or not somebody is new in it. Heads
