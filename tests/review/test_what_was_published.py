@@ -74,6 +74,15 @@ def test_fewer_releases_in_the_public_certificate_are_found(folder, played):
         ledger_command(folder.path, verify=True)
 
 
+def test_a_certificate_that_is_older_than_the_published_heads_is_told_apart(folder, played):
+    """Its head was published, and so were later ones: a reader of the public folder alone could not see that."""
+    assert "later" not in "".join(check(folder.certificate_file))
+    early = json.loads(folder.heads.read_text().splitlines()[2])["head"]
+    republished(folder, replace(played.document, ledger_head=early))
+    later = len(folder.heads.read_text().splitlines()) - 3
+    assert f"and {later} later ones: what its ledger was charged since" in "".join(check(folder.certificate_file))
+
+
 EDITS = {
     "stamped as a deployment": ({"simulation": False}, "says simulation = False"),
     "fewer releases": ({"releases": 1}, "says releases = 1"),

@@ -44,8 +44,8 @@ class Dither:
     it to the observer as well can only help him: the sensitivities hold for the release (quasi-convexity of the
     divergences). Rows themselves may be of any norm. That one record moves a row of floats, as it was computed, by at
     most clip_norm is `train/gradients.py`'s promise, which leaves a margin for how sums are rounded.
-    **Edge cases**: scaled entries beyond 2^32 stay just below it, which moves no two rows further apart, entry by entry: to
-    refuse them would tell, for nothing, on which side a sum over records lies. Rows that are not numbers are refused.
+    **Edge cases**: scaled entries beyond 2^32 stay just below it, which moves no two rows further apart: to refuse them
+    would tell, for nothing, on which side of a number a sum over records lies. Rows that are not finite are refused.
     **Reference**: Kairouz, Liu, Steinke (2021), "The Distributed Discrete Gaussian Mechanism", section 4.1,
     without conditioning.
     """

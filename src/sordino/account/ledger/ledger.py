@@ -129,7 +129,7 @@ class Ledger(LedgerWriter):
         return ledger
 
     def nobody_joins(self) -> None:
-        """Writes down that nobody joins, as somebody would be: heads that are published tell how many rows there are."""
+        """Writes a row where nobody joins, as somebody would get: published heads tell how many rows there are."""
         with self._chain.transaction():
             self.refresh()
             row = self._chain.append(join_row(self._chain.next, self._state.register.nobody, b""))
