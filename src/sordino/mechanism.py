@@ -61,6 +61,10 @@ class Bounder(Protocol):
         """Returns contributions within that bound, whatever comes in (NaN and ∞ included)."""
 
 
+SideBounds = Mapping[str, tuple[tuple[float, float], ...]]
+"""For each side column, by name, the least and the largest number in each of its entries."""
+
+
 class Perturber(Protocol):
     """Adds noise, on the client's side, on the server's, or both; and says what that costs."""
 
@@ -80,6 +84,10 @@ class Perturber(Protocol):
 
     def shield(self, bounded: Bounded, turn: Turn) -> Sent:
         """Client: returns the messages as they leave, what is kept back, and what will be remembered."""
+
+    def beside(self, knobs: Knobs, width: int, records: int) -> SideBounds:
+        """Returns between which numbers the side columns of an honest client of so many records lie, entry by entry."""
+        return {}
 
     def reveal(self, kept: Kept, survivors: Survivors, turn: Turn) -> Revealed | None:
         """Client, once it is known who is left: returns the part of its noise that is to be subtracted, if any."""

@@ -119,6 +119,57 @@ def test_noise_that_is_stated_as_nesting_json_is_left_out(stage: str, tmp_path: 
     assert any(event.startswith("node-2") and "cannot be read" in event for event in status.events), status.events
 
 
+@pytest.mark.parametrize("stage", ["mask", "unmask"])
+@pytest.mark.parametrize("value", [b"0.5", b"1e300"])
+def test_a_member_that_states_more_noise_than_it_can_have_ends_nobodys_run(
+    stage: str, value: bytes, tmp_path: Path
+) -> None:
+    """Who said that it took back more than its share made the release look dearer than reserved: the run failed."""
+    recipe, data = simulated(*SMALL, "mechanism.name=dropout_robust")
+    here = village(tmp_path, recipe, data)
+    status = forged(here, stage, lambda parcel: {**parcel.parts, "stated": value})
+    assert (status.state, status.round) == ("stopped", 2)
+    told = [line["noise_stddev"] for line in RunFolder(here.folder.run_dir).metrics()]
+    planned = here.deployment().context.mechanism.adapter.start()
+    assert all(0 < one <= planned.noise_multiplier * planned.clip_norm for one in told)
+
+
+def beside(**columns: list[float]) -> Callable[[Parcel], Mapping[str, bytes]]:
+    """A message with other numbers in its side columns."""
+
+    def change(told: Shielded) -> Shielded:
+        side = {
+            name: torch.tensor([columns.get(name, was.tolist()[0])], dtype=was.dtype) for name, was in told.side.items()
+        }
+        return replace(told, side=side)
+
+    return message(change)
+
+
+SIDES: dict[str, tuple[str, Callable[[Parcel], Mapping[str, bytes]]]] = {
+    "that 10^38 clients were clipped": ("dp_fedavg_adaptive", beside(unclipped=[-1e38])),
+    "that 10^4 clients were not clipped": ("dp_fedavg_adaptive", beside(unclipped=[1e4])),
+    "a negative variance": ("fed_cad", beside(variance=[-1e9])),
+    "that it is as many clients as it likes": ("fed_cad mechanism.obsolete=0.4", beside(gap=[1.0, -4.0])),
+    "that it moved without end": ("fed_cad mechanism.obsolete=0.4", beside(gap=[1e300, 1.0])),
+    "that everything was right": (
+        "a_dpfl mechanism.validation=clients mechanism.adjust_every=1",
+        beside(right=[1e30]),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SIDES)
+def test_numbers_beside_a_message_that_no_member_has_are_left_out(case: str, tmp_path: Path) -> None:
+    """They were added up as they came: a clip norm of 10^38, or of nothing, and a root of a negative number."""
+    mechanism, change = SIDES[case]
+    name, *own = mechanism.split()
+    recipe, data = simulated(*SMALL, f"mechanism.name={name}", *own)
+    status = forged(village(tmp_path, recipe, data), "contribute", change)
+    assert (status.state, status.round) == ("stopped", 2)
+    assert any(event.startswith("node-2") and "no member has" in event for event in status.events), status.events
+
+
 class Stumbling(InProcessGrid):
     """Reads answers as Flower does: over one that is malformed it fails, and those read before are gone."""
 

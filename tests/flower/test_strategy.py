@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -298,6 +299,6 @@ def test_heads_do_not_tell_whether_a_node_came_late(run_config: dict[str, Any]) 
         grid, first = federation(config, grow(0.1)), [[11, 12, 13]] if late else []
         grid.get_node_ids = lambda first=first: first.pop() if first else [11, 12, 13, 14]
         play(config, grid, rounds=2)
-        with open(f"{config['sordino.ledger']}.heads.jsonl") as lines:
-            told.append([json.loads(line)["seq"] for line in lines])
+        lines = Path(f"{config['sordino.ledger']}.heads.jsonl").read_text().splitlines()
+        told.append([json.loads(line)["seq"] for line in lines])
     assert told[0] == told[1]

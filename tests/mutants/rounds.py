@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .edits import argument, assigned, called, compared, condition, entry, masked, returned
+from .edits import argument, assigned, called, compared, condition, entry, listed, masked, returned
 from .mutant import Mutant, killed_by
 
 _COMPOSED = "contracts/test_composition.py::"
@@ -229,5 +229,52 @@ MUTANTS: tuple[Mutant, ...] = (
         "models/probing.py",
         ("what a model kept does not count in gradients", "probe", condition("False", "alone")),
         ("others of a batch do not count in gradients", "probe", condition("False", "among")),
+    ),
+    *killed_by(
+        "review/test_how_many_heads.py::test_the_heads_of_a_second_run_do_not_tell_whether_somebody_joined[dp_fedavg]",
+        "account/ledger/ledger.py",
+        ("rows only where somebody is new", "Ledger.open", argument("_admit", "begins", "False")),
+        ("who holds what only where that is new", "Ledger._admit", condition("len(held) > 0", "held")),
+    ),
+    *killed_by(
+        "flower/test_strategy.py::test_heads_do_not_tell_whether_a_node_came_late",
+        "flower/session.py",
+        ("a row only for nodes that come", "PrivateSession.admit", called("nobody_joins", "None")),
+    ),
+    *killed_by(
+        "review/test_what_was_published.py::test_fewer_releases_in_the_public_certificate_are_found",
+        "account/certificate/published.py",
+        ("believe what a document lists", "_no_better", returned("True")),
+    ),
+    *killed_by(
+        "review/test_what_was_published.py::test_a_certificate_from_before_a_runs_last_releases_is_an_old_one",
+        "account/certificate/verify.py",
+        ("accept an old certificate", "_require_newest", condition("False", "later")),
+    ),
+    *killed_by(
+        "review/test_what_was_published.py::test_a_private_certificate_is_held_to_what_the_rows_say",
+        "account/certificate/verify.py",
+        ("seeded noise without its stamp", "_require_seeded", condition("False", "seeded")),
+        ("leave a promise out", "_compare", condition("False", "unsaid")),
+    ),
+    *killed_by(
+        "federation/test_untold.py::test_a_plan_that_invents_members_does_not_lower_what_a_node_pays",
+        "federation/limits.py",
+        ("credit others' noise to an outsider", "_uncredited", assigned("shown", "event")),
+    ),
+    *killed_by(
+        "federation/test_hostile_member.py::test_a_member_that_states_more_noise_than_it_can_have_ends_nobodys_run",
+        "federation/collect.py",
+        ("believe what a member says of its noise", "_believed", listed("one")),
+    ),
+    *killed_by(
+        "federation/test_hostile_member.py::test_numbers_beside_a_message_that_no_member_has_are_left_out",
+        "federation/collect.py",
+        ("count what stands beside a message as it comes", "_beyond", assigned("allowed", "{}")),
+    ),
+    *killed_by(
+        "aggregate/test_dither.py::test_entries_that_doubles_cannot_tell_apart_stay_below_the_largest",
+        "aggregate/dither.py",
+        ("entries of any size", "Dither.round_rows", called("clip", "_0")),
     ),
 )

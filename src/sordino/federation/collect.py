@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from sordino.aggregate.integers import from_residues
 from sordino.aggregate.plain import StatedNoise
@@ -86,6 +87,9 @@ def _plain(
     for member in unlike({member: _side(message) for member, message in came.items()}):
         network.telling.member("error", member, "its message has other columns than the others': it is left out")
         del came[member]
+    for member in _beyond(context, terms, came):
+        network.telling.member("error", member, "beside its message are numbers that no member has: it is left out")
+        del came[member]
     for member in _too_long(context, terms, came):
         network.telling.member("error", member, "its message is longer than any of this round can be: it is left out")
         del came[member]
@@ -122,6 +126,26 @@ def _too_long(context: RunContext, terms: Terms, came: Mapping[int, Shielded]) -
         usual = sorted(lengths.values())[(len(lengths) - 1) // 2]
         most += usual * (2 + 100 / math.sqrt(len(terms.weights)))
     return [member for member, length in lengths.items() if not length <= most]
+
+
+def _beyond(context: RunContext, terms: Terms, came: Mapping[int, Shielded]) -> list[int]:
+    """Returns the members whose side columns are outside of what the mechanism allows an honest one.
+
+    **Formal guarantees**: the limits are public. A count of 10³⁸, or a negative variance, would end the run for all.
+    **Edge cases**: columns of which the mechanism says nothing are not judged.
+    """
+    records = context.federation.declared.most_in_all
+    allowed = context.mechanism.perturber.beside(terms.knobs, len(terms.weights), records)
+
+    def within(name: str, column: Tensor) -> bool:
+        told, limits = column.flatten().tolist(), allowed[name]
+        pairs = zip(told, limits, strict=False)
+        return len(told) == len(limits) and all(low <= value <= high for value, (low, high) in pairs)
+
+    def honest(message: Shielded) -> bool:
+        return all(within(name, column) for name, column in message.side.items() if name in allowed)
+
+    return [member for member, one in came.items() if not honest(one)]
 
 
 def _side(message: Shielded) -> object:
@@ -228,8 +252,8 @@ class _OneSum:
 
     def _opened(self) -> Summed:
         opened, mechanism = self._server.open(), self._context.mechanism
-        shares = [self._stated["mask"][member] for member in opened.survivors.tolist()]
-        taken = [self._stated["unmask"].get(member, 0.0) for member in opened.responders.tolist()]
+        shares = _believed([self._stated["mask"][member] for member in opened.survivors.tolist()])
+        taken = _believed([self._stated["unmask"].get(member, 0.0) for member in opened.responders.tolist()])
         noise = StatedNoise(math.fsum(shares) - math.fsum(taken), min(shares))
         return Summed(
             torch.from_numpy(from_residues(opened.total, self._agreed.modulus_bits)),
@@ -239,6 +263,17 @@ class _OneSum:
             noise.least,
             mechanism.bounder.sensitivity(self.terms.knobs),
         )
+
+
+def _believed(stated: Sequence[float]) -> list[float]:
+    """Returns what members state of their noise, none of them more than half of them do.
+
+    **Formal guarantees**: shares are alike, and so is what is taken back of them. Who states more than it can have
+    taken back would make the release look dearer than its reservation, which ends the run for all; what noise is
+    really there follows from the honest members' shares, and not from what one says of its own.
+    """
+    usual = sorted(stated)[(len(stated) - 1) // 2] if stated else 0.0
+    return [min(one, usual) for one in stated]
 
 
 def _request(asked: Asked, member: int, parts: Mapping[str, bytes]) -> Mapping[str, bytes]:

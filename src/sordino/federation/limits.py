@@ -216,7 +216,7 @@ def check_budget(folder: NodeFolder, ledger: Ledger, whole: RunContext, prices: 
 def _uncredited(prices: Prices) -> Iterator[Charge]:
     """Yields a release's charges: an outsider's are the server's, wherever the server is promised the same.
 
-    How many messages a sum holds, whose noise would hide each from an outsider, is the plan's word (`public.population`).
+    How many messages a sum holds, whose noise would hide each of them, is the plan's word (`public.population`).
     """
     seen = {(told.unit, told.adjacency): event for told, event in prices if told.observer == "server"}
     for told, event in prices:

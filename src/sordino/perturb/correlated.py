@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sordino.client_state import ClientState, NoiseMemory, remembered
 from sordino.events import CorrelatedGaussian, DpEvent, Unbounded
-from sordino.mechanism import ON_GRID, Perturber, needs
+from sordino.mechanism import ON_GRID, Perturber, SideBounds, needs
 from sordino.perturb.price import prices, realised
 from sordino.random.on_grid import noisy_rows, noisy_sums
 from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Summed
@@ -18,6 +18,9 @@ from sordino.terms import Knobs, Turn
 from sordino.types import Adjacency
 
 ADAPTED = "Diff is adapted from private norms of updates, and shows in the noise that everybody can measure"
+
+_TAIL = 100.0
+"""Standard deviations by which the length of noise never exceeds its mean."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,11 @@ class CorrelatedNoise(Perturber):
         # each innovation's fresh noise is in proportion to its own sensitivity, whatever the two are
         message = bounded.shielded(rows, multiplier**2, side)
         return Sent(message, state=remembered(bounded.clients, bounded.rows, rows, numbers))
+
+    def beside(self, knobs: Knobs, width: int, records: int) -> SideBounds:
+        longest = knobs.clip_norm * (1 + knobs.noise_multiplier * (math.sqrt(width) + _TAIL))
+        apart = 2 * (2 * longest) ** 2  # of two messages, or of the noise in both
+        return {"variance": ((0.0, 1 + 1e-6),), "gap": ((-apart, apart), (0.0, 1.0))}
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         variance = 0.0 if summed.empty else float(summed.side["variance"])

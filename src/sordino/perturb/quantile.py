@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from sordino.events import DpEvent, GaussianDpEvent
-from sordino.mechanism import ON_GRID, Perturber, needs
+from sordino.mechanism import ON_GRID, Perturber, SideBounds, needs
 from sordino.perturb.gaussian import SERVER_ID, require_covered
 from sordino.perturb.price import prices, realised, sampled
 from sordino.random.on_grid import noisy_counts, noisy_sums
@@ -59,6 +59,10 @@ class QuantileGaussian(Perturber):
         own = 0.5 - bounded.clipped.to(torch.float32).unsqueeze(1)
         side = {UNCLIPPED: own if self.unit == "client" else bounded.side[UNCLIPPED]}
         return Sent(bounded.shielded(bounded.rows, side=side))
+
+    def beside(self, knobs: Knobs, width: int, records: int) -> SideBounds:
+        half = 0.5 if self.unit == "client" else records / 2
+        return {UNCLIPPED: ((-half, half),)}
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         require_covered(summed)

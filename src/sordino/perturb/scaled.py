@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sordino.mechanism import Perturber
+from sordino.mechanism import Perturber, SideBounds
 from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sensitivity, Sent, Summed
 from sordino.terms import Knobs, Survivors, Turn
 
@@ -36,6 +36,9 @@ class Scaled(Perturber):
 
     def shield(self, bounded: Bounded, turn: Turn) -> Sent:
         return self.inner.shield(bounded, turn)
+
+    def beside(self, knobs: Knobs, width: int, records: int) -> SideBounds:
+        return self.inner.beside(knobs, width, records)
 
     def reveal(self, kept: Kept, survivors: Survivors, turn: Turn) -> Revealed | None:
         return self.inner.reveal(kept, survivors, turn)

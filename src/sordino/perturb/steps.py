@@ -15,7 +15,7 @@ from sordino.events import (
     SelfComposedDpEvent,
     Unbounded,
 )
-from sordino.mechanism import ON_GRID, Perturber, needs
+from sordino.mechanism import ON_GRID, Perturber, SideBounds, needs
 from sordino.perturb.price import realised, sampled
 from sordino.random.on_grid import noisy_counts
 from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Summed
@@ -80,6 +80,10 @@ class StepNoise(Perturber):
             noisy = noisy_counts(bounded.side[RIGHT], self.count.noise_multiplier, keys)
             side[RIGHT] = noisy.to(bounded.side[RIGHT].dtype)
         return Sent(bounded.shielded(bounded.rows, (bounded.noise_multiplier or 0.0) ** 2, side))
+
+    def beside(self, knobs: Knobs, width: int, records: int) -> SideBounds:
+        noise = 0.0 if self.count is None else 100 * self.count.noise_multiplier
+        return {RIGHT: ((-noise, records + noise),)}
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         each = turn.knobs.noise_multiplier * turn.knobs.clip_norm * self.step_stddev * math.sqrt(self.steps)

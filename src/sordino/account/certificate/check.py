@@ -71,9 +71,12 @@ def _published(document: CertificateDocument, path: Path) -> Iterator[str]:
     heads = log.all()
     if not heads or not signed(document.public_key, heads[-1].message(), heads[-1].signature):
         raise LedgerTampered(f"{log.path} is not signed by the key of certificate {path}: one of them is another's")
-    if not any(line.head == document.ledger_head for line in heads):
+    places = [place for place, line in enumerate(heads, 1) if line.head == document.ledger_head]
+    if not places:
         raise LedgerTampered(f"{log.path} never published the head that certificate {path} names: one of them is old")
-    yield f"head: {document.ledger_head[:16]}… was published in {log.path.name}"
+    later = len(heads) - places[-1]
+    told = f", and {later} later ones: what its ledger was charged since is not in this certificate" if later else ""
+    yield f"head: {document.ledger_head[:16]}… was published in {log.path.name}{told}"
 
 
 def _recomputed(promise: Promise, document: CertificateDocument, path: Path) -> None:

@@ -129,16 +129,14 @@ class Ledger(LedgerWriter):
         return ledger
 
     def nobody_joins(self) -> None:
-        """Writes down that nobody joins, as somebody would be: heads that are published tell how many rows there are."""
+        """Writes a row where nobody joins, as somebody would get: published heads tell how many rows there are."""
         with self._chain.transaction():
             self.refresh()
             row = self._chain.append(join_row(self._chain.next, self._state.register.nobody, b""))
         self._replay([row])
         self._publish(*self._chain.last)
 
-    def _admit(
-        self, clients: Clients | None, holders: Holders | None, *, write: bool, begins: bool
-    ) -> list[LedgerRow]:
+    def _admit(self, clients: Clients | None, holders: Holders | None, *, write: bool, begins: bool) -> list[LedgerRow]:
         """Finds the run's clients, and writes down who is new and who holds what. Call inside a transaction.
 
         **Formal guarantees**: where a run begins, it writes as many rows whether or not somebody is new in it. Heads
