@@ -16,7 +16,7 @@ from sordino.runs.checkpoint import Checkpoint
 from sordino.runs.client_store import ClientStore
 from sordino.runs.context import RunContext
 from sordino.runs.folder import RunFolder
-from sordino.runs.preparing import prepared, seen
+from sordino.runs.preparing import prepared, with_mapped_records
 from sordino.runs.round import Simulation, play
 from sordino.runs.round_end import round_over
 from sordino.server.charging import Charging
@@ -42,7 +42,7 @@ def play_rounds(
     store = ClientStore(folder.store)
     simulation = simulation_of(context, charging, store)
     last = _past_what_was_reserved(folder.load(store) or Checkpoint(opened(simulation, context)), context, charging)
-    context, simulation = seen(context, simulation, last.here.knobs)
+    context, simulation = with_mapped_records(context, simulation, last.here.knobs)
     folder.rewind(last.here.round_)
     saved, since = last, time.monotonic()
     try:
