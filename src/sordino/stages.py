@@ -20,6 +20,9 @@ from sordino.client_state import ClientState
 from sordino.events import DpEvent, Guarantee
 from sordino.types import IntArray, Unit
 
+UNCLIPPED = "unclipped"
+"""The side column that counts clients (or records) whose contribution was not clipped."""
+
 Prices = tuple[tuple[Guarantee, DpEvent], ...]
 """What one release costs one participant, for each guarantee."""
 

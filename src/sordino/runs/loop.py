@@ -11,7 +11,6 @@ import numpy as np
 
 from sordino.client.side import ClientSide
 from sordino.errors import BudgetExceeded, ProtocolError
-from sordino.events import Charge
 from sordino.runs.checkpoint import Checkpoint
 from sordino.runs.client_store import ClientStore
 from sordino.runs.context import RunContext
@@ -112,7 +111,7 @@ def opened(simulation: Simulation, context: RunContext) -> Position:
     mechanism, charging = simulation.server.mechanism, simulation.server.charging
     knobs = mechanism.adapter.start()
     if mechanism.opening is not None:
-        charges = tuple(Charge(guarantee, event) for guarantee, event in mechanism.opening.price())
+        charges = mechanism.opening_charges
         everyone, instead = np.arange(simulation.federation.population), "leave them out of the federation"
         reservation = charging.reserve_for_everybody(0, charges, "the opening release", instead)
         turn = Turn(Terms(0, context.weights, knobs), simulation.clients.randomness)
