@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Literal
 
 import sordino
-from sordino.account.accountants.calibrate import noise_multiplier_for
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.l2 import Clip
 from sordino.events import GaussianDpEvent
@@ -57,7 +56,7 @@ def compose(options: ShrinkingOptions, facts: sordino.PublicFacts) -> sordino.Me
     def history(first: float) -> Counter[GaussianDpEvent]:
         return Counter(GaussianDpEvent(first * options.factor**m) for m in range(facts.rounds))
 
-    first = noise_multiplier_for(facts.target.limit("mechanism.noise_multiplier"), facts.target.delta, history)
+    first = facts.target.least_noise(history)
     return sordino.Mechanism(
         name=options.name,
         mode=options.mode,

@@ -45,6 +45,7 @@ def test_the_front_door_opens_to_just_what_it_says() -> None:
     for name in sordino.__all__:
         assert getattr(sordino, name) is not None
     assert set(sordino._HOME_OF) | {"__version__", "register"} >= set(sordino.__all__)
+    assert set(sordino.__all__) <= set(dir(sordino)), "what is loaded late is offered early"
     with pytest.raises(AttributeError, match="nothing_like_it"):
         _ = sordino.nothing_like_it
 

@@ -26,11 +26,6 @@ class ClientState:
         """Returns the state of clients that remember nothing."""
         return cls(torch.zeros(clients, 0), np.zeros(clients, bool))
 
-    @classmethod
-    def joined(cls, states: list[ClientState]) -> ClientState:
-        """Returns the states of several groups of clients as one, in their order."""
-        return cls(torch.cat([state.rows for state in states]), np.concatenate([state.known for state in states]))
-
 
 @dataclass(frozen=True, eq=False)
 class NoiseMemory:

@@ -265,6 +265,12 @@ class Mechanism:
         """Whether a promise rests on nobody outside learning who took part."""
         return any(charge.payers == "eligible" for charge in self.quote(self.adapter.start()))
 
+    @property
+    def opening_charges(self) -> tuple[Charge, ...]:
+        """What the release before the first round costs each client, where there is one."""
+        prices = () if self.opening is None else self.opening.price()
+        return tuple(Charge(guarantee, event) for guarantee, event in prices)
+
     def quote(self, knobs: Knobs, round_: int = 1) -> tuple[Charge, ...]:
         """Returns what the coming release will cost. Pure: it feeds calibration, the budget check and the tests."""
         return self.charges(self.perturber.price(knobs, round_))

@@ -18,7 +18,10 @@ from torch import Tensor
 
 from sordino.client_state import ClientState
 from sordino.events import DpEvent, Guarantee
-from sordino.types import Adjacency, IntArray, Unit
+from sordino.types import IntArray, Unit
+
+UNCLIPPED = "unclipped"
+"""The side column that counts clients (or records) whose contribution was not clipped."""
 
 Prices = tuple[tuple[Guarantee, DpEvent], ...]
 """What one release costs one participant, for each guarantee."""
@@ -29,7 +32,7 @@ class Sensitivity:
     """How much one unit can contribute, in which norm, and why.
 
     **Formal guarantees**: the contribution of one unit has L`order` norm at most `norm`. So the sum moves by at most
-    `norm` when the unit comes or goes or is zeroed out, and by at most twice that when it is replaced (`moves`).
+    `norm` when the unit comes or goes or is zeroed out, and by at most twice that when it is replaced.
     """
 
     norm: float
@@ -42,10 +45,6 @@ class Sensitivity:
     single: bool = True
     """Whether a row is one client's own, in units of the bound: noise on single messages needs that. Sums over clients,
     and rows that are multiplied by public weights, are not."""
-
-    def moves(self, adjacency: Adjacency) -> float:
-        """Returns how far the sum can move between neighbours."""
-        return self.norm * (2 if adjacency == "replace" else 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -147,6 +147,10 @@ def without(clients: IntArray, others: IntArray) -> IntArray:
     return np.setdiff1d(clients, others, assume_unique=True) if len(others) else clients
 
 
+HONEST_NOISE = "honest noise of each shard"
+"""The side column of a sharded sum: squared multipliers of the noise that does not come from colluders."""
+
+
 @dataclass(frozen=True, eq=False)
 class CohortShard:
     """One part of a cohort that is summed by itself: its own terms, and how bad it may be."""

@@ -41,7 +41,7 @@ def test_rows_are_clipped_and_never_stretched():
     grid = Grid(1000, 1.0, 1e6)
     for norm, expected in ((3.0, 1.0), (0.25, 0.25), (0.0, 0.0)):
         row = rng(1).standard_normal(1000)
-        rounded = grid.to_floats(round_row(grid, row / np.linalg.norm(row) * norm, rng()))
+        rounded = round_row(grid, row / np.linalg.norm(row) * norm, rng()) / grid.scale
         assert np.linalg.norm(rounded) == pytest.approx(expected, abs=1e-4)
 
 
@@ -49,7 +49,7 @@ def test_rounding_is_right_on_average():
     grid = Grid(8, 1.0, 2.0, bias=1e-9)
     row = rng(2).standard_normal(8)
     row *= 0.9 / np.linalg.norm(row)
-    mean = np.mean([grid.to_floats(round_row(grid, row, rng(s))) for s in range(20_000)], axis=0)
+    mean = np.mean([round_row(grid, row, rng(s)) / grid.scale for s in range(20_000)], axis=0)
     assert np.abs(mean - row).max() < 5 * 0.25 / math.sqrt(20_000)
     assert np.abs(mean - 1.1 * row).max() > 5 * 0.25 / math.sqrt(20_000)
 

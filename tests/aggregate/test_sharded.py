@@ -8,14 +8,13 @@ import torch
 
 from sordino.aggregate.secure.robust import ONE_CLIENT_CAN_SPOIL, SHARDS_ARE_RELEASES
 from sordino.aggregate.secure_sum import SecureSum
-from sordino.aggregate.sharded_sum import HONEST
 from sordino.data.federation import Federation
 from sordino.errors import ProtocolError, RecipeError
 from sordino.recipe import Recipe
 from sordino.runs.run import run
 from sordino.runs.setup import assemble
 from sordino.stages import Shielded
-from sordino.terms import Knobs, Sharding, Terms, Vanished
+from sordino.terms import HONEST_NOISE, Knobs, Sharding, Terms, Vanished
 
 CLIENTS, BAD = 80, 17
 ZERO = torch.zeros(3)
@@ -76,7 +75,7 @@ def test_every_shard_carries_the_whole_noise_and_the_sum_is_right_without_any(pe
     dealt = summing.sharding.deal(turn.cohort, 1)
     sums = np.sort([rows[torch.from_numpy(dealt == s)].sum(0).numpy() for s in range(4)], axis=0)
     assert summed.total.tolist() == pytest.approx((4 * sums[1:3].mean(0)).tolist())
-    assert sorted(summed.side[HONEST].tolist()) == pytest.approx(sorted(0.01 * np.bincount(dealt)))
+    assert sorted(summed.side[HONEST_NOISE].tolist()) == pytest.approx(sorted(0.01 * np.bincount(dealt)))
     assert summed.survivors.tolist() == list(range(40))
 
 

@@ -23,8 +23,8 @@ def after(rows, difference=0.5, newcomers=0):
     """The state of clients that sent these rows last, and of so many more that never took part."""
     numbers = torch.tensor([[1.0, difference]]).expand(len(rows), 2)
     state = remembered(IDS[: len(rows)], rows, torch.zeros_like(rows), numbers)
-    nobody = ClientState(torch.zeros(newcomers, state.rows.shape[1]), np.zeros(newcomers, bool))
-    return ClientState.joined([state, nobody])
+    nobody = torch.zeros(newcomers, state.rows.shape[1])
+    return ClientState(torch.cat([state.rows, nobody]), np.append(state.known, np.zeros(newcomers, bool)))
 
 
 @settings(max_examples=150, deadline=None)

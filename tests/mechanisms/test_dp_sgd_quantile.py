@@ -13,10 +13,10 @@ from scipy import stats
 import sordino
 from sordino.errors import RecipeError
 from sordino.events import GaussianDpEvent, PoissonSampledDpEvent, Unbounded
-from sordino.perturb.quantile import UNCLIPPED
 from sordino.random.streams import Streams
 from sordino.recipe import Recipe
 from sordino.runs.setup import assemble
+from sordino.stages import UNCLIPPED
 from sordino.terms import Terms, Turn, Vanished
 
 CENTRAL = (

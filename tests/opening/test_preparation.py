@@ -27,7 +27,7 @@ from sordino.data.public import PublicCounts
 from sordino.errors import RecipeError
 from sordino.mechanism import Preparation
 from sordino.opening.channel_moment import ChannelMoment, packed, unpacked, whitening
-from sordino.opening.feature_map import MEAN, TURN, FeatureMap, shown
+from sordino.opening.feature_map import MEAN, TURN, FeatureMap
 from sordino.opening.feature_mean import FeatureMean
 from sordino.opening.sums import short_rows
 from sordino.random.streams import Streams
@@ -259,8 +259,8 @@ def test_a_client_on_a_network_maps_its_own_records_as_the_simulation_does() -> 
     side = ClientSide(context.mechanism, context.trainer, context.randomness)
     ids, blank = np.array([2]), ClientState.blank(1)
     own = side.contribute(turn, federation.gather(ids), blank, Stopwatch())
-    mapped = replace(side, seen=True).contribute(turn, shown(lens, federation).gather(ids), blank, Stopwatch())
-    plain = replace(side, seen=True).contribute(turn, federation.gather(ids), blank, Stopwatch())
+    mapped = replace(side, mapped=True).contribute(turn, federation.mapped(lens).gather(ids), blank, Stopwatch())
+    plain = replace(side, mapped=True).contribute(turn, federation.gather(ids), blank, Stopwatch())
     assert torch.equal(own.message.rows, mapped.message.rows) and not torch.equal(own.message.rows, plain.message.rows)
 
 

@@ -139,11 +139,16 @@ def test_thinning_is_binomial(count, chance):
 SHARES = SkellamShares(90.0, smallest_cohort=3)
 
 
+def drawn(shares, width, source):
+    """What a client adds: a share for the fewest survivors."""
+    return skellam(shares.share_variance(), width, source)
+
+
 @pytest.mark.parametrize("survivors", [3, 4, 7])
 def test_what_stays_on_the_sum_is_exactly_the_target(survivors):
     left = np.zeros(60_000, np.int64)
     for client in range(survivors):
-        noise = SHARES.draw(len(left), bits("draw", client))
+        noise = drawn(SHARES, len(left), bits("draw", client))
         left += noise.values - SHARES.removable(noise, survivors, bits("split", client))
     assert fits(left, stats.skellam(45, 45))
     assert_variance(left, 90)
@@ -153,7 +158,7 @@ def test_what_stays_on_the_sum_is_exactly_the_target(survivors):
 def test_who_vanishes_before_revealing_leaves_more_noise():
     left = np.zeros(60_000, np.int64)
     for client in range(5):
-        noise = SHARES.draw(len(left), bits("draw", client))
+        noise = drawn(SHARES, len(left), bits("draw", client))
         left += noise.values
         if client:
             left -= SHARES.removable(noise, 5, bits("split", client))
@@ -163,7 +168,7 @@ def test_who_vanishes_before_revealing_leaves_more_noise():
 
 def test_what_is_revealed_is_independent_of_what_stays():
     shares = SkellamShares(6.0, smallest_cohort=2)  # small counts, so that a table of all pairs can be filled
-    noise = shares.draw(300_000, bits("draw"))
+    noise = drawn(shares, 300_000, bits("draw"))
     revealed = shares.removable(noise, 4, bits("split"))
     stays = noise.values - revealed
     assert_variance(stays, 1.5)
@@ -171,7 +176,7 @@ def test_what_is_revealed_is_independent_of_what_stays():
     pairs = np.histogram2d(stays.clip(-4, 4), revealed.clip(-4, 4), bins=9)[0]
     assert stats.chi2_contingency(pairs).pvalue > 1e-4
     # the paper's calibration, −e + fresh noise, fails the same test: what it reveals is correlated with what stays
-    fresh = shares.draw(300_000, bits("fresh")).values
+    fresh = drawn(shares, 300_000, bits("fresh")).values
     pairs = np.histogram2d(fresh.clip(-4, 4), (noise.values - fresh).clip(-4, 4), bins=9)[0]
     assert stats.chi2_contingency(pairs).pvalue < 1e-9
 
@@ -207,7 +212,7 @@ def test_impossible_variances_are_refused(variance):
 
 def test_no_noise_is_no_noise():
     shares = SkellamShares(0.0, 2)
-    noise = shares.draw(5, os.urandom)
+    noise = drawn(shares, 5, os.urandom)
     assert not noise.values.any()
     assert not shares.removable(noise, 4, os.urandom).any()
 
@@ -218,4 +223,4 @@ def test_impossible_shares_are_refused():
     with pytest.raises(RecipeError, match="variance"):
         SkellamShares(float("nan"), smallest_cohort=3)
     with pytest.raises(RecipeError, match="abort"):
-        SHARES.removable(SHARES.draw(3, os.urandom), 2, os.urandom)
+        SHARES.removable(drawn(SHARES, 3, os.urandom), 2, os.urandom)

@@ -11,6 +11,10 @@ import sordino
 from sordino.account.certificate.certificate import Certificate
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import BudgetExceeded, RecipeError
+from sordino.mechanisms.fed_ldp import FedLdp
+from sordino.sections.budget import BudgetSection
+from sordino.sections.rounds import RunSection
+from sordino.sections.training import ModelSection
 
 SMALL = {
     "mechanism": {"name": "dp_sgd"},
@@ -221,3 +225,16 @@ def test_a_run_is_played_by_one_process_at_a_time(tmp_path):
 
     sordino.run(small(), out=tmp_path / "run", watcher=second)
     assert sordino.run(small(), out=tmp_path / "run", resume=True).stopped == "rounds"
+
+
+def test_sections_are_given_as_objects_or_as_dictionaries(tmp_path):
+    """A mechanism's options and a model's section were refused as objects, which every other section takes."""
+    objects = {
+        "mechanism": FedLdp(clip_norm=0.5),
+        "model": ModelSection(name="mlp"),
+        "budget": BudgetSection(epsilon=4),
+    }
+    told = {"mechanism": {"name": "fed_ldp", "clip_norm": 0.5}, "model": {"name": "mlp"}, "budget": {"epsilon": 4}}
+    rest = {"partition": {"clients": 20}, "run": RunSection(rounds=1)}
+    one, two = (sordino.run(**given, **rest, out=tmp_path / str(n)) for n, given in enumerate((objects, told)))
+    assert one.context.recipe == two.context.recipe and torch.equal(one.weights, two.weights)

@@ -108,3 +108,11 @@ def test_the_audit_finds_the_honest_one_consistent_and_the_planted_bug(
     )
     assert {finding["verdict"] for finding in honest["findings"]} == {"consistent"}
     assert leaky["verdict"] == "violated" and leaky["lower_bound"] > leaky["certified"]
+
+
+def test_it_passes_the_suite_that_all_our_parts_pass(installed: dict[str, str]) -> None:
+    """As docs/writing-a-mechanism.md tells whoever writes one; the page's own mechanism failed it."""
+    suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/contracts", "-k", "logistic"]
+    alone = {name: value for name, value in installed.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(suite, cwd=HERE.parents[1], env=alone, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

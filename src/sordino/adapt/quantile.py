@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sordino.mechanism import Adapter
-from sordino.stages import Released
+from sordino.stages import UNCLIPPED, Released
 from sordino.terms import Knobs, Turn
 
 
@@ -28,6 +28,6 @@ class QuantileClip(Adapter):
         return Knobs(self.clip_norm, self.noise_multiplier)
 
     def adapt(self, turn: Turn, released: Released, public: Mapping[str, float]) -> Knobs:
-        share = float(released.side["unclipped"][0])
+        share = float(released.side[UNCLIPPED][0])
         clip_norm = turn.knobs.clip_norm * math.exp(-self.rate * (share - self.quantile))
         return turn.knobs.but(clip_norm=clip_norm)

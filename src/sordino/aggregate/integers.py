@@ -129,10 +129,6 @@ class Grid:
         out[left] = np.where((_squared(truncated) <= self.squared_norm)[:, None], truncated, 0)
         return out
 
-    def to_floats(self, total: IntArray) -> FloatArray:
-        """Returns a decoded sum in the units of the rows."""
-        return total / self.scale
-
 
 def _squared(rounded: IntArray) -> NDArray[np.object_]:
     """Returns each row's squared norm, exactly: entries are below 2^31 and halves of the sum are kept apart."""

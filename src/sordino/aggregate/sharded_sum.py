@@ -15,10 +15,8 @@ from sordino.aggregate.secure.robust import SHARDS_ARE_RELEASES, RobustRule, com
 from sordino.aggregate.secure_sum import SecureSum, SecureTotal
 from sordino.errors import ProtocolError
 from sordino.stages import Revealed, Sensitivity, Shielded, Summed
-from sordino.terms import CohortShard, Sharding, Terms, Vanished
+from sordino.terms import HONEST_NOISE, CohortShard, Sharding, Terms, Vanished
 from sordino.types import IntArray
-
-HONEST = "honest noise of each shard"
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +123,7 @@ class ShardedSum(SecureSum):
             noise * self.shards**2,
             min(one.least_squared_multiplier for one in summed),
             summed[0].sensitivity,
-            {HONEST: torch.tensor(honest, dtype=torch.float64)},
+            {HONEST_NOISE: torch.tensor(honest, dtype=torch.float64)},
         )
 
     @property

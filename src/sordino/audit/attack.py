@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sordino.account.certificate.proof import doubled
 from sordino.audit.inputs import contributions
 from sordino.audit.release import release
 from sordino.audit.scene import Scene
 from sordino.data.federation import Federation
-from sordino.events import Charge, CorrelatedGaussian, DpEvent, GaussianDpEvent, Guarantee, Unbounded
+from sordino.events import Charge, Guarantee, Unbounded
 from sordino.mechanism import Mechanism
 from sordino.random.streams import Randomness, Streams
 from sordino.runs.client_store import ClientStore
@@ -74,19 +75,16 @@ class Path:
     def charges(self, guarantee: Guarantee) -> tuple[Charge, ...]:
         """Returns what the rounds cost in one guarantee.
 
-        Where only a unit's absence is priced, its replacement is two steps, which is twice as far for Gaussians.
+        Where only a unit's absence is priced, its replacement moves a release twice as far.
         """
         found = tuple(charge for quote in self.quotes for charge in quote if charge.guarantee == guarantee)
         if found or guarantee.adjacency != "replace":
             return found
         once = self.charges(attrs.evolve(guarantee, adjacency="zero_out"))
-        return tuple(attrs.evolve(charge, guarantee=guarantee, event=_twice(charge.event)) for charge in once)
-
-
-def _twice(event: DpEvent) -> DpEvent:
-    if isinstance(event, GaussianDpEvent | CorrelatedGaussian):
-        return attrs.evolve(event, noise_multiplier=event.noise_multiplier / 2)
-    return event if isinstance(event, Unbounded) else Unbounded("replacement is not priced")
+        unpriced = Unbounded("replacement is not priced")
+        return tuple(
+            attrs.evolve(charge, guarantee=guarantee, event=doubled(charge.event) or unpriced) for charge in once
+        )
 
 
 def opening_knobs(mechanism: Mechanism, federation: Federation, weights: Tensor, randomness: Randomness) -> Knobs:

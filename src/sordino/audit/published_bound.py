@@ -12,7 +12,6 @@ from sordino.account.certificate.audit_bound import FILE, AuditBound
 from sordino.audit.counts import CONFIDENCE
 from sordino.audit.finding import Finding
 from sordino.audit.people import undeclared
-from sordino.audit.run_game import GameWatcher
 from sordino.audit.scene import Scene, of_recipe
 from sordino.audit.whitebox import audit, guarantees
 from sordino.errors import SordinoError
@@ -27,9 +26,7 @@ _MOST_CLIENTS = 200
 _FEWEST, _MOST = 2000, 400_000
 
 
-def publish_bound(
-    folder: RunFolder, population: int, seed: int, told: GameWatcher = lambda done, of: None
-) -> AuditBound | None:
+def publish_bound(folder: RunFolder, population: int, seed: int) -> AuditBound | None:
     """Attacks the mechanism of a run, and writes what that shows to `public/audit.json`.
 
     **Edge cases**: None, and no file, where the stage cannot hold the run: more than 200 clients, or settings that
@@ -38,7 +35,7 @@ def publish_bound(
     try:
         scene = _stage(folder.recipe(), population)
         promise = guarantees(scene)[0]
-        found = audit(scene, promise, _trials(scene), seed, told=told)
+        found = audit(scene, promise, _trials(scene), seed)
     except SordinoError:
         return None
     bound = _bound(found)

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sordino.account.certificate.text import number
 from sordino.printable import printable
 
 if TYPE_CHECKING:
@@ -71,8 +72,3 @@ def _words(one: Promise) -> Iterator[str]:
         yield f"the claim is {one.claim or 'a published formula'}"
     if one.numbers.note:
         yield one.numbers.note
-
-
-def number(value: float | None) -> str:
-    """Returns an ε in five digits, ∞ for None."""
-    return "∞" if value is None else f"{value:.5g}"

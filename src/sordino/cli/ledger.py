@@ -126,7 +126,7 @@ def _table(lines: list[LedgerLine]) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from sordino.cli.books import number
+    from sordino.account.certificate.text import number
 
     first = lines[0]
     promise = f"{first.guarantee.unit} against the {first.guarantee.observer} ({first.guarantee.adjacency})"

@@ -18,7 +18,7 @@ from sordino.client_state import ClientState
 from sordino.data.client_data import ClientData
 from sordino.errors import CompositionError, ProtocolError
 from sordino.mechanism import Mechanism
-from sordino.opening.feature_map import FeatureMap, through
+from sordino.opening.feature_map import mapped_data
 from sordino.random.streams import Randomness
 from sordino.stages import Bounded, Kept, Revealed, Shielded, Update
 from sordino.stopwatch import Stopwatch
@@ -57,8 +57,8 @@ class ClientSide:
     randomness: Randomness
     width: int | None = None
     """Numbers in a broadcast vector, where it is no model (a preparation)."""
-    seen: bool = False
-    """Whether records come as the opening's knobs show them; else they are mapped here."""
+    mapped: bool = False
+    """Whether records come as the opening's map shows them; else they are mapped here."""
 
     def accept(self, terms: Terms, data: ClientData) -> Turn:
         """Returns the clients' view of a round whose terms they take part in.
@@ -83,7 +83,7 @@ class ClientSide:
         """
         state = state if mute is None or not len(mute) else _forgotten(state, data.clients, mute)
         with watch("train"):
-            data = data if self.seen else through(FeatureMap.of(turn.knobs), data)
+            data = data if self.mapped else mapped_data(turn.knobs, data)
             update = replace(self.mechanism.local.train(self.trainer, turn, data), state=state)
             update = update if mute is None or not len(mute) else _muted(update, mute)
         with watch("bound"):

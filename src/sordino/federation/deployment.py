@@ -25,7 +25,7 @@ from sordino.federation.plan import plan_of, require_deployable
 from sordino.federation.registry import MemberRegistry
 from sordino.federation.remote import Labelled, remote
 from sordino.federation.telling import Telling
-from sordino.opening.feature_map import FeatureMap, shown
+from sordino.opening.feature_map import FeatureMap, mapped_federation
 from sordino.random.streams import Entropy, Randomness
 from sordino.recipe import Recipe
 from sordino.runs.books import charging_for, refuse_if_spent
@@ -38,7 +38,6 @@ from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
 from sordino.server.charging import Charging
 from sordino.server.side import Position, ServerSide
-from sordino.terms import Knobs
 
 
 @dataclass(eq=False)
@@ -151,7 +150,8 @@ class Deployment:
         folder, store = self.run_folder, ClientStore()
         openings = Openings(network, self.context, server, self._journal, self._least)
         last = folder.load(store) or Checkpoint(openings.played())
-        self.__dict__["context"] = seen(self.context, last.here.knobs)
+        federation = mapped_federation(last.here.knobs, self.context.federation)
+        self.__dict__["context"] = replace(self.context, federation=federation)
         folder.rewind(last.here.round_)
         while last.stopped is None:
             if self.federation.registry.version != network.registry.version:
@@ -220,8 +220,3 @@ class Deployment:
         weights = context.step.published(last.here.weights, last.here.state)
         folder.save_model(context.state(weights), FeatureMap.of(last.here.knobs))
         folder.save_certificate(certificate, document)
-
-
-def seen(context: RunContext, knobs: Knobs) -> RunContext:
-    """Returns the run with the operator's test and public records as the openings show records."""
-    return replace(context, federation=shown(FeatureMap.of(knobs), context.federation))

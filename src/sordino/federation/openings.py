@@ -16,7 +16,6 @@ from safetensors.torch import load
 from torch import Tensor
 
 from sordino.errors import FederationError, ProtocolError
-from sordino.events import Charge
 from sordino.federation.collect import NothingLeft, collect, unlike
 from sordino.federation.journal import Journal
 from sordino.federation.messages import Parcel
@@ -76,8 +75,7 @@ class Openings:
         network, charging = self.network, self.server.charging
         present, attempt = network.presence.gathered(self.least), self.journal.announced("opening")
         self.journal.announce("opening", attempt + 1)
-        charges = tuple(Charge(guarantee, event) for guarantee, event in opening.price())
-        everyone = np.flatnonzero(present)
+        charges, everyone = self.server.mechanism.opening_charges, np.flatnonzero(present)
         eligible = charging.eligible(0, charges, present)
         reservation = charging.reserve(0, everyone, charges, eligible)
         announced = {"terms": to_bytes(Terms(0, self.context.weights, knobs, everyone))}

@@ -23,6 +23,8 @@ from sordino.files import PRIVATE, opener
 
 _MARK = "SORDINO_PROCESS"
 _PATIENCE = 5.0
+_STARTING = 600.0
+"""Seconds for which a SuperLink is waited for."""
 
 
 def free_port() -> int:
@@ -105,7 +107,7 @@ def start(module: str, *arguments: str, log: Path, **environment: str) -> Starte
     return Started(process, mark, log)
 
 
-def start_superlink(folder: Path, host: str = "127.0.0.1", wait: float = 600.0) -> Started:
+def start_superlink(folder: Path, host: str = "127.0.0.1") -> Started:
     """Starts a federation's SuperLink on this machine, and returns once it answers.
 
     Raises:
@@ -118,7 +120,7 @@ def start_superlink(folder: Path, host: str = "127.0.0.1", wait: float = 600.0) 
         raise FederationError(f"port {port} is taken: end the SuperLink that runs there, or change federation.toml")
     log = folder / "superlink" / "superlink.log"
     link = start("sordino.federation.superlink", str(folder.absolute()), host, log=log)
-    until = time.monotonic() + wait
+    until = time.monotonic() + _STARTING
     while not answers(port):
         if not link.alive or time.monotonic() > until:
             link.stop()
@@ -127,10 +129,10 @@ def start_superlink(folder: Path, host: str = "127.0.0.1", wait: float = 600.0) 
     return link
 
 
-def start_node(folder: Path, port: int | None = None) -> Started:
+def start_node(folder: Path) -> Started:
     """Starts a node's SuperNode on this machine, which others share: each computes with one thread."""
     log = folder / "state" / "supernode.log"
-    arguments = (str(folder.absolute()), str(port or free_port()))
+    arguments = (str(folder.absolute()), str(free_port()))
     return start("sordino.federation.supernode", *arguments, log=log, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 
 

@@ -38,7 +38,7 @@ from sordino.charts import Axis, Boxes, Chart, RunNumbers, first_five, five_numb
 from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.noise import noise_for
-from sordino.mechanisms.spec import CERTIFIED, FAITHFUL, AuditCase, MechanismSpec, Options, Variant
+from sordino.mechanisms.spec import CERTIFIED, FAITHFUL, AuditCase, MechanismSpec, MessageAdjacency, Options, Variant
 from sordino.perturb.scaled import Scaled
 from sordino.perturb.weighted import WeightedGaussian
 from sordino.train.local import LocalSteps
@@ -52,9 +52,7 @@ class ComponentAdaptive(Options):
 
     name: Literal["component_adaptive"] = "component_adaptive"
     trust: Trust = Field("local", description="who adds the noise (certified; the paper's is local)")
-    adjacency: Literal["zero_out", "replace"] = Field(
-        "zero_out", description="what a message hides: what it says, or any change (`replace`)"
-    )
+    adjacency: MessageAdjacency = "zero_out"
     allocation: Literal["equal", "least_energy"] | None = Field(
         None,
         description="noise in proportion to a component (`equal`, as printed), or of least total energy (certified)",

@@ -31,7 +31,8 @@ from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.noise import noise_for
 from sordino.mechanisms.spec import MOST, RAREST, SHORTEST, AuditCase, MechanismSpec, Options
 from sordino.perturb.gaussian import CentralGaussian
-from sordino.perturb.quantile import UNCLIPPED, QuantileGaussian
+from sordino.perturb.quantile import QuantileGaussian
+from sordino.stages import UNCLIPPED
 from sordino.train.local import ExampleGradients
 
 

@@ -33,7 +33,7 @@ from sordino.charts import Axis, Chart, RunNumbers, Series
 from sordino.events import DpEvent, GaussianDpEvent, PoissonSampledDpEvent, describe
 from sordino.mechanism import Claim, Mechanism
 from sordino.mechanisms.facts import PublicFacts
-from sordino.mechanisms.spec import CERTIFIED, FAITHFUL, AuditCase, MechanismSpec, Options, Variant
+from sordino.mechanisms.spec import CERTIFIED, FAITHFUL, AuditCase, MechanismSpec, MessageAdjacency, Options, Variant
 from sordino.perturb.correlated import CorrelatedNoise
 from sordino.train.local import LocalSteps
 
@@ -44,9 +44,7 @@ class FedCad(Options):
     """Local Gaussian noise that is correlated in time."""
 
     name: Literal["fed_cad"] = "fed_cad"
-    adjacency: Literal["zero_out", "replace"] = Field(
-        "zero_out", description="what messages hide: what they say, or any change (`replace`)"
-    )
+    adjacency: MessageAdjacency = "zero_out"
     difference: float = Field(
         0.5, gt=0, le=1, description="Diff (D): how far an update may be from the client's last, over clip_norm"
     )

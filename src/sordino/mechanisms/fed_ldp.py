@@ -12,14 +12,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
 from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.l2 import Clip
 from sordino.mechanism import Mechanism
 from sordino.mechanisms.facts import PublicFacts
-from sordino.mechanisms.spec import AuditCase, MechanismSpec, Options
+from sordino.mechanisms.spec import AuditCase, MechanismSpec, MessageAdjacency, Options
 from sordino.perturb.gaussian import LocalGaussian
 from sordino.train.local import LocalSteps
 
@@ -28,9 +26,7 @@ class FedLdp(Options):
     """Local Gaussian noise, the same in every round."""
 
     name: Literal["fed_ldp"] = "fed_ldp"
-    adjacency: Literal["zero_out", "replace"] = Field(
-        "zero_out", description="what a message hides: what it says, or any change (`replace`)"
-    )
+    adjacency: MessageAdjacency = "zero_out"
 
 
 def compose(options: FedLdp, facts: PublicFacts) -> Mechanism:

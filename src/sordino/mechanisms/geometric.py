@@ -44,7 +44,7 @@ from sordino.mechanisms.convergence import ConvergenceOptions
 from sordino.mechanisms.facts import PublicFacts
 from sordino.mechanisms.noise import noise_for
 from sordino.mechanisms.schedule import SchedulePlan
-from sordino.mechanisms.spec import CERTIFIED, AuditCase, MechanismSpec, Options, Variant
+from sordino.mechanisms.spec import CERTIFIED, AuditCase, MechanismSpec, MessageAdjacency, Options, Variant
 from sordino.perturb.weighted import WeightedGaussian
 from sordino.train.local import ExampleGradients, LocalSteps
 from sordino.types import Trust, Unit
@@ -60,9 +60,7 @@ class GeometricNoise(Options):
     name: Literal["geometric"] = "geometric"
     unit: Unit = Field("client", description="whose presence is hidden (certified)")
     trust: Trust = Field("local", description="who adds the noise (certified; the paper's is local)")
-    adjacency: Literal["zero_out", "replace"] = Field(
-        "zero_out", description="what a message hides: what it says, or any change (`replace`)"
-    )
+    adjacency: MessageAdjacency = "zero_out"
     theta: float | None = Field(
         None,
         gt=0,

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
 from sordino.adapt.steady import Steady
 from sordino.aggregate.plain import PlainSum
 from sordino.bound.l2 import Clip
 from sordino.mechanism import Mechanism
 from sordino.mechanisms.facts import PublicFacts
-from sordino.mechanisms.spec import MechanismSpec, Options
+from sordino.mechanisms.spec import MechanismSpec, MessageAdjacency, Options
 from sordino.perturb.laplace import LocalLaplace
 from sordino.train.local import LocalSteps
 
@@ -23,9 +21,7 @@ class Laplace(Options):
     """Local Laplace noise; `clip_norm` is an L1 norm and `noise_multiplier` the Laplace scale over it."""
 
     name: Literal["laplace"] = "laplace"
-    adjacency: Literal["zero_out", "replace"] = Field(
-        "zero_out", description="what a message hides: what it says, or any change (`replace`)"
-    )
+    adjacency: MessageAdjacency = "zero_out"
 
 
 def compose(options: Laplace, facts: PublicFacts) -> Mechanism:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -37,6 +37,12 @@ class Options(BaseModel):
         """Returns which of these settings nothing would use beside the others, each with the words that say why."""
         return {}
 
+
+MessageAdjacency = Annotated[
+    Literal["zero_out", "replace"],
+    Field(description="what a message hides: what it says, or any change (`replace`)"),
+]
+"""An option of mechanisms in which each message is noised by itself."""
 
 CERTIFIED = "where mechanism.mode is 'faithful': set mechanism.mode = 'certified'"
 FAITHFUL = "where mechanism.mode is 'certified': set mechanism.mode = 'faithful'"

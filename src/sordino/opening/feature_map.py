@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
@@ -62,14 +60,13 @@ class FeatureMap(nn.Module):
         return x
 
 
-def through(lens: FeatureMap | None, data: ClientData) -> ClientData:
-    """Returns clients' records as the map shows them; the same ones where there is none."""
+def mapped_data(knobs: Knobs, data: ClientData) -> ClientData:
+    """Returns clients' records as the knobs' map shows them; the same ones where there is none."""
+    lens = FeatureMap.of(knobs)
     return data if lens is None else ClientData(data.clients, data.offsets, lens(data.x), data.y)
 
 
-def shown(lens: FeatureMap | None, federation: Federation) -> Federation:
-    """Returns a whole federation as the map shows it, test and public records too."""
-    if lens is None:
-        return federation
-    public = None if federation.public_x is None else lens(federation.public_x)
-    return replace(federation, train_x=lens(federation.train_x), test_x=lens(federation.test_x), public_x=public)
+def mapped_federation(knobs: Knobs, federation: Federation) -> Federation:
+    """Returns a whole federation as the knobs' map shows it, test and public records too."""
+    lens = FeatureMap.of(knobs)
+    return federation if lens is None else federation.mapped(lens)

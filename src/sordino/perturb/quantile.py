@@ -11,12 +11,9 @@ from sordino.mechanism import ON_GRID, Perturber, SideBounds, needs
 from sordino.perturb.gaussian import SERVER_ID, require_covered
 from sordino.perturb.price import prices, realised, sampled
 from sordino.random.on_grid import noisy_counts, noisy_sums
-from sordino.stages import Bounded, Prices, Released, Sensitivity, Sent, Summed
+from sordino.stages import UNCLIPPED, Bounded, Prices, Released, Sensitivity, Sent, Summed
 from sordino.terms import Knobs, Turn
 from sordino.types import Adjacency, Unit
-
-UNCLIPPED = "unclipped"
-"""The side column that counts clients (or records) whose contribution was not clipped."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from sordino.mechanism import Perturber
 from sordino.perturb.integer_shares import IntegerShares
 from sordino.perturb.price import prices, realised
 from sordino.stages import Bounded, Kept, Prices, Released, Revealed, Sensitivity, Sent, Summed
-from sordino.terms import CohortShard, Knobs, Sharding, Survivors, Terms, Turn
+from sordino.terms import HONEST_NOISE, CohortShard, Knobs, Sharding, Survivors, Terms, Turn
 from sordino.types import IntArray
 
 
@@ -85,7 +85,7 @@ class ShardedShares(Perturber):
             return self.inner.release(summed, turn)
         mean = summed.total.double() / (self.inner.rounding.scale * summed.weight)
         stddev = math.sqrt(max(0.0, summed.squared_multiplier)) * summed.norm / summed.weight
-        honest = float(summed.side["honest noise of each shard"].min())
+        honest = float(summed.side[HONEST_NOISE].min())
         return Released(mean.to(turn.weights.dtype), stddev, realised(self, turn, honest))
 
     def modulus_bits(self, terms: Terms, corrupt: float = 0.0) -> int:

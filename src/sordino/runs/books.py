@@ -134,12 +134,11 @@ def _require_one_price(mechanism: Mechanism, charging: Charging) -> None:
     Raises:
         BudgetExceeded: a client may run out under way.
     """
-    budget, opening = charging.budget, mechanism.opening
+    budget = charging.budget
     chosen = isinstance(mechanism.selector, ByScore) and not mechanism.adaptive and mechanism.claim is None
-    if budget is None or opening is None or not chosen:
+    if budget is None or mechanism.opening is None or not chosen:
         return
-    first = tuple(Charge(guarantee, event) for guarantee, event in opening.price())
-    if not all_can_pay(charging.ledger, "", [first, *charging.schedule], budget):
+    if not all_can_pay(charging.ledger, "", [mechanism.opening_charges, *charging.schedule], budget):
         raise BudgetExceeded(
             "released scores choose who is asked, and some could not pay for all rounds (budget.epsilon, "
             "budget.clients, or what earlier runs on the ledger spent), so that scores would decide how much a client "

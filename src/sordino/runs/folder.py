@@ -281,13 +281,7 @@ def _line(metrics: Mapping[str, Any]) -> str:
     try:
         return f"{_STRICT.encode(told)}\n"
     except ValueError:
-        return f"{_STRICT.encode(_finite(told))}\n"
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _finite(part) for name, part in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return f"{_STRICT.encode(strict_json.finite(told))}\n"
 
 
 def damaged(path: Path, line: int, what: str = "") -> RecipeError:

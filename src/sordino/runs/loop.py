@@ -11,12 +11,11 @@ import numpy as np
 
 from sordino.client.side import ClientSide
 from sordino.errors import BudgetExceeded, ProtocolError
-from sordino.events import Charge
 from sordino.runs.checkpoint import Checkpoint
 from sordino.runs.client_store import ClientStore
 from sordino.runs.context import RunContext
 from sordino.runs.folder import RunFolder
-from sordino.runs.preparing import prepared, seen
+from sordino.runs.preparing import prepared, with_mapped_records
 from sordino.runs.round import Simulation, play
 from sordino.runs.round_end import round_over
 from sordino.server.charging import Charging
@@ -42,7 +41,7 @@ def play_rounds(
     store = ClientStore(folder.store)
     simulation = simulation_of(context, charging, store)
     last = _past_what_was_reserved(folder.load(store) or Checkpoint(opened(simulation, context)), context, charging)
-    context, simulation = seen(context, simulation, last.here.knobs)
+    context, simulation = with_mapped_records(context, simulation, last.here.knobs)
     folder.rewind(last.here.round_)
     saved, since = last, time.monotonic()
     try:
@@ -112,7 +111,7 @@ def opened(simulation: Simulation, context: RunContext) -> Position:
     mechanism, charging = simulation.server.mechanism, simulation.server.charging
     knobs = mechanism.adapter.start()
     if mechanism.opening is not None:
-        charges = tuple(Charge(guarantee, event) for guarantee, event in mechanism.opening.price())
+        charges = mechanism.opening_charges
         everyone, instead = np.arange(simulation.federation.population), "leave them out of the federation"
         reservation = charging.reserve_for_everybody(0, charges, "the opening release", instead)
         turn = Turn(Terms(0, context.weights, knobs), simulation.clients.randomness)

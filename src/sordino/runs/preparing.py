@@ -8,7 +8,7 @@ import torch
 
 from sordino.errors import ProtocolError
 from sordino.mechanism import Preparation
-from sordino.opening.feature_map import FeatureMap, shown
+from sordino.opening.feature_map import mapped_federation
 from sordino.random.streams import Randomness, Streams
 from sordino.runs.context import RunContext
 from sordino.runs.round import Simulation, play
@@ -43,9 +43,9 @@ def _released(one: Preparation, simulation: Simulation, knobs: Knobs) -> torch.T
         simulation,
         server=ServerSide(mechanism, ServerStep(), books, randomness),
         clients=replace(
-            simulation.clients, mechanism=mechanism, randomness=randomness, width=one.statistic.width, seen=True
+            simulation.clients, mechanism=mechanism, randomness=randomness, width=one.statistic.width, mapped=True
         ),
-        federation=shown(FeatureMap.of(knobs), simulation.federation),
+        federation=mapped_federation(knobs, simulation.federation),
     )
     start = Position(-1, torch.zeros(one.statistic.width, dtype=torch.float64), mechanism.adapter.start(), {}, {})
     return play(sides, start).here.weights
@@ -56,11 +56,10 @@ def apart(randomness: Randomness, name: str) -> Randomness:
     return Streams(f"{randomness.seed}/{name}") if isinstance(randomness, Streams) else randomness
 
 
-def seen(context: RunContext, simulation: Simulation, knobs: Knobs) -> tuple[RunContext, Simulation]:
+def with_mapped_records(context: RunContext, simulation: Simulation, knobs: Knobs) -> tuple[RunContext, Simulation]:
     """Returns a run whose records, test records included, are mapped once and for all as the knobs show them."""
-    lens = FeatureMap.of(knobs)
-    if lens is None:
+    federation = mapped_federation(knobs, context.federation)
+    if federation is context.federation:
         return context, simulation
-    federation = shown(lens, context.federation)
-    clients = replace(simulation.clients, seen=True)
+    clients = replace(simulation.clients, mapped=True)
     return replace(context, federation=federation), replace(simulation, federation=federation, clients=clients)

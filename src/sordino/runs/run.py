@@ -15,6 +15,7 @@ from torch import nn
 from sordino.data.federation import Federation
 from sordino.errors import RecipeError, SordinoWarning
 from sordino.mechanism import Mechanism
+from sordino.mechanisms.spec import Options
 from sordino.opening.feature_map import FeatureMap
 from sordino.random.streams import Entropy, Streams
 from sordino.recipe import Recipe
@@ -39,15 +40,16 @@ from sordino.runs.scores import score
 from sordino.runs.setup import assemble
 from sordino.runs.statement import statement_of
 from sordino.runs.subject import GivenInPython, named_in
+from sordino.sections.training import ModelSection
 from sordino.server.charging import Charging
 
 
 def run(
     recipe: Recipe | None = None,
     *,
-    model: nn.Module | Mapping[str, Any] | None = None,
+    model: nn.Module | Mapping[str, Any] | ModelSection | None = None,
     federation: Federation | None = None,
-    mechanism: Mechanism | Mapping[str, Any] | None = None,
+    mechanism: Mechanism | Mapping[str, Any] | Options | None = None,
     out: Path | str | None = None,
     resume: bool = False,
     watcher: RoundWatcher | None = None,
@@ -60,10 +62,10 @@ def run(
     Args:
         recipe: what to do; the embedded default when left out, or with `resume` what the run began with.
         model: a module of your own, in place of `recipe.model` (a run that is resumed wants the same one again); or
-            settings of that section.
+            that section, as an object or a dictionary.
         federation: data of your own, in place of `recipe.data` and `recipe.partition`; resumed likewise.
-        mechanism: a mechanism of your own, in place of `recipe.mechanism`; or settings of that section, such as
-            `{"name": "dp_sgd"}`.
+        mechanism: a mechanism of your own, in place of `recipe.mechanism`; or that section, as a mechanism's options or
+            a dictionary, such as `{"name": "dp_sgd"}`.
         out: the run folder; by default a new one under `runs/`.
         resume: go on with the run that `out` holds.
         watcher: is called with the metrics of every round.
@@ -77,9 +79,9 @@ def run(
         SordinoError: one sentence that names what is wrong and what to do about it; nothing is half-written.
     """
     began = time.perf_counter()
-    if isinstance(mechanism, Mapping):
+    if isinstance(mechanism, Mapping | Options):
         sections, mechanism = {**sections, "mechanism": mechanism}, None
-    if isinstance(model, Mapping):
+    if isinstance(model, Mapping | ModelSection):
         sections, model = {**sections, "model": model}, None
     _require_kinds(recipe, federation, mechanism)
     if resume and not out:

@@ -83,13 +83,13 @@ def _drawn(federation: Federation, folder: Path, norm: float) -> Path:
     return path.resolve()
 
 
-def drawn(shape: tuple[int, ...], classes: int, records: int, norm: float, seed: int = 0) -> tuple[Any, Any]:
+def drawn(shape: tuple[int, ...], classes: int, records: int, norm: float) -> tuple[Any, Any]:
     """Returns records of a public law: each is a smooth pattern of its class and a smooth pattern of its own.
 
     Records are centred and of this norm: √d, as standardised images have, or 1, as features have. Without classes the
     target is a linear function of the record with noise.
     """
-    generator, width = np.random.default_rng(seed), math.prod(shape)
+    generator, width = np.random.default_rng(0), math.prod(shape)
     labels = generator.integers(max(classes, 1), size=records)
     prototypes = _smooth(generator.standard_normal((max(classes, 1), width)), shape)
     x = prototypes[labels] + _APART * _smooth(generator.standard_normal((records, width)), shape)

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sordino.account.accountants.accountant import Curve, require_delta
 from sordino.account.accountants.filter import Filter
-from sordino.account.certificate.proof import CURVE_DELTAS, finite, taken_out
+from sordino.account.certificate.proof import CURVE_DELTAS, FILTERED, finite, taken_out
 from sordino.account.ledger.book import Book
 from sordino.account.ledger.budget import Budget
 from sordino.account.ledger.entry import now
@@ -232,10 +232,9 @@ def _filtered(book: Book, chosen: Filter, unbounded: str | None) -> Curve:
         words = unbounded or f"more was released than the {chosen.name} admits"
         return Curve(chosen.name, lambda delta: math.inf, lambda epsilon: 1.0, reason=words)
     reason = _UNHELD if math.isinf(chosen.epsilon) else None
-    return Curve(chosen.name, chosen.promised, lambda epsilon: 1.0, _FILTERED, reason)
+    return Curve(chosen.name, chosen.promised, lambda epsilon: 1.0, FILTERED, reason)
 
 
-_FILTERED = "the noise followed released values, so the promise is the filter's, whatever path the run took"
 _UNHELD = "the noise of a run on this ledger followed what it released, and no budget holds this run and that one"
 
 

@@ -144,10 +144,11 @@ def _filtered(proof: Proof, histories: list[Counter[DpEvent]]) -> Curve:
         raise LedgerError(f"the certificate names a filter {proof.filter!r} that this version does not know")
     if not all(admits(chosen, history, proof.adjacency) for history in histories):
         raise LedgerError(f"the {proof.filter} does not admit what was released: the certificate contradicts itself")
-    return Curve(chosen.name, chosen.promised, lambda epsilon: _inverse(chosen.promised, epsilon), _FILTERED)
+    return Curve(chosen.name, chosen.promised, lambda epsilon: _inverse(chosen.promised, epsilon), FILTERED)
 
 
-_FILTERED = "the noise followed released values, so the promise is the filter's, whatever path the run took"
+FILTERED = "the noise followed released values, so the promise is the filter's, whatever path the run took"
+"""What is noted of a promise that a filter makes."""
 
 
 def _inverse(epsilon_of: Callable[[float], float], epsilon: float) -> float:

@@ -103,7 +103,7 @@ def own_csv(
     targets = [int(value) for value in y] if known else y
     one = isinstance(file, (str, os.PathLike)) and _place(folder, file) in paths  # neither a list nor a pattern
     held = None if one and not client else owners
-    return hold_out(unsplit(x, targets, known, held, used.names, used.coded), test, "own", people=True)
+    return hold_out(unsplit(x, targets, known, held, used.names, used.coded), test, "own")
 
 
 def _warn_of_ids(names: Sequence[str]) -> None:
@@ -176,7 +176,7 @@ def own_npz(folder: Path, file: str | os.PathLike[str], classes: int | None = No
         known = count_classes(y, test_y) if classes is None else classes
         return Records(x, y, test_x, test_y, known, owners)
     known = count_classes(y) if classes is None else classes
-    return hold_out(Records(x, y, x[:0], y[:0], known, owners), test, "own", people=True)
+    return hold_out(Records(x, y, x[:0], y[:0], known, owners), test, "own")
 
 
 def _place(folder: Path, file: str | os.PathLike[str]) -> Path:

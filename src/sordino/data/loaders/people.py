@@ -53,7 +53,7 @@ def wisdm(folder: Path) -> Records:
         features.append([_reading(row, 2 + i) / scale for i, scale in enumerate(_WISDM_SCALES)])
         labels.append(row.choice(_WISDM_WIDTH - 1, "class", ACTIVITIES))
         people.append(row.fields[1])
-    return hold_out(unsplit(features, labels, len(ACTIVITIES), people), _TEST_SHARE, "wisdm", people=True)
+    return hold_out(unsplit(features, labels, len(ACTIVITIES), people), _TEST_SHARE, "wisdm")
 
 
 def _reading(row: TableRow, index: int) -> float:
@@ -75,4 +75,4 @@ def parkinsons(folder: Path, score: str = "total") -> Records:
         features.append([max(-_FARTHEST, min(_FARTHEST, value)) for value in measured])
         targets.append(row.number(columns[f"{score}_UPDRS"], f"{score}_UPDRS") / _FULL_SCORE[score])
         people.append(f"{int(row.number(columns['subject#'], 'subject#')):02d}")
-    return hold_out(unsplit(features, targets, 0, people), _TEST_SHARE, "parkinsons", people=True)
+    return hold_out(unsplit(features, targets, 0, people), _TEST_SHARE, "parkinsons")

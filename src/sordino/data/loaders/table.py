@@ -82,13 +82,12 @@ def separator_of(path: Path) -> str:
     return max(",;\t|", key=header.count)
 
 
-def hold_out(records: Records, share: float, name: str, people: bool = False) -> Records:
+def hold_out(records: Records, share: float, name: str) -> Records:
     """Sets a fixed random share of the training records aside as the test set (the same in every run).
 
-    With `people` it is a share of the owners with all their records, where the data names owners.
+    Where the data names owners, it is a share of them with all their records.
     """
-    owners = records.owners if people else None
-    kept, aside = split_people(len(records.train_y), owners, share, key(0, name), "data.test")
+    kept, aside = split_people(len(records.train_y), records.owners, share, key(0, name), "data.test")
     return Records(
         records.train_x[kept],
         records.train_y[kept],

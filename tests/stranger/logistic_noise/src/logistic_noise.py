@@ -68,7 +68,7 @@ class LogisticNoise(sordino.Perturber):
 
     def release(self, summed: Summed, turn: Turn) -> Released:
         stddev = math.pi / math.sqrt(3) * math.sqrt(summed.squared_multiplier) * summed.norm / summed.weight
-        return Released(summed.total / summed.weight, stddev, realised(self, turn, summed.least_squared_multiplier))
+        return Released(summed.mean(turn.weights.dtype), stddev, realised(self, turn, summed.least_squared_multiplier))
 
 
 class Logistic(sordino.Options):
