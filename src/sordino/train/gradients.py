@@ -60,9 +60,12 @@ class Gradients(Protocol):
         """Returns the gradient of each client's objective, `[n, d]`."""
 
     def clipped_clients(
-        self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float
+        self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float, groups: list[int] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Returns the sum over clients of their gradients, each clipped to `bound`: `[d]`, and the norms `[n]`."""
+        """Returns the sum over clients of their gradients, each clipped to `bound`: `[d]`, and the norms `[n]`.
+
+        Clients that follow each other may be added up in single precision by `groups` of so many (`groups.py`).
+        """
 
     def clipped_examples(self, rows: Tensor, x: Tensor, y: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
         """Returns, for each client, the sum of its examples' clipped gradients `[n, d]`, and the norms `[n, b]`."""
@@ -74,9 +77,10 @@ def clip_factors(norms: Tensor, bound: float) -> Tensor:
     **Edge cases**: zero where the norm is not finite, or so large that the factor lies below the normal numbers of
     single precision, which have too few digits to keep the bound; and wherever the bound itself is that small.
     """
-    limit = bound * (1 - MARGIN)
-    factors = torch.where(norms > limit, limit / norms, 1.0)
-    return factors.where(torch.isfinite(norms) & (factors >= _LEAST_FACTOR) & (bound >= _LEAST_BOUND), 0.0)
+    if bound < _LEAST_BOUND:
+        return torch.zeros_like(norms)
+    factors = (bound * (1 - MARGIN) / norms).clamp_max_(1.0)
+    return factors.where(factors >= _LEAST_FACTOR, 0.0)  # neither 0, of infinity, nor what is no number
 
 
 def held(terms: int, units: int, spread: float = 1.0) -> None:
