@@ -41,7 +41,7 @@ class ClientData:
         return self if chosen.all() else self._borrowed(chosen, np.arange(self.offsets[-1]), self.x, self.y)
 
     def ordered(self, order: IntArray) -> ClientData:
-        """Returns the clients in another order, without a copy of their records."""
+        """Returns all clients, in another order, without a copy of their records."""
         if (order[1:] > order[:-1]).all():
             return self
         sizes = self.sizes[order]

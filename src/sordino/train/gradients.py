@@ -7,6 +7,8 @@ result is off by at most (T + 3)·u·b·λ·bound·(1 + 10⁻⁴), where u is th
 coordinates by the triangle inequality). Two neighbours are off by that much each, in directions that nobody controls:
 
 * at most `SINGLE` terms of single precision, one to a unit: 2·35·2⁻²⁴·32 = 1.34·10⁻⁴ of the bound;
+* sums of many clients by groups of fewer than `SINGLE`, which are added in double precision: as much, since only the
+  groups that a client's leaving changes are rounded otherwise, and they hold at most `SINGLE` (`groups.py`);
 * more, in double precision: 2·(T + 3)·2⁻⁵³·b·λ, at most 5·10⁻⁵ as long as T·b·λ ≤ 2.2·10¹¹ (`MOST`, held to).
 
 Both are below MARGIN less what rounding does to a unit's own factor and norm (10⁻⁵), so that a unit that comes or goes
@@ -19,6 +21,7 @@ matrix product differently beside another number of rows; `batch_alike` looks fo
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import torch
@@ -50,7 +53,7 @@ class Gradients(Protocol):
 
     **Formal guarantees** of the clipped sums: every vector that is added has norm ≤ bound·(1 − MARGIN), and one more or
     less moves the sum, as it was computed, by at most `bound` (above); one that is not finite is left out. Sums of more
-    than `SINGLE` terms are in double precision.
+    than `SINGLE` terms are in double precision, those of groups added up.
     """
 
     def outputs(self, rows: Tensor, x: Tensor) -> Tensor:
@@ -77,10 +80,9 @@ def clip_factors(norms: Tensor, bound: float) -> Tensor:
     **Edge cases**: zero where the norm is not finite, or so large that the factor lies below the normal numbers of
     single precision, which have too few digits to keep the bound; and wherever the bound itself is that small.
     """
-    if bound < _LEAST_BOUND:
-        return torch.zeros_like(norms)
+    least = _LEAST_FACTOR if bound >= _LEAST_BOUND else math.inf
     factors = (bound * (1 - MARGIN) / norms).clamp_max_(1.0)
-    return factors.where(factors >= _LEAST_FACTOR, 0.0)  # neither 0, of infinity, nor what is no number
+    return factors.where(factors >= least, 0.0)  # which what is no number is not
 
 
 def held(terms: int, units: int, spread: float = 1.0) -> None:
