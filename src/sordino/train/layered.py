@@ -144,8 +144,9 @@ class LayeredGradients:
         Products are added up in another order where their result lies askew: a client's gradient would follow its
         place. What no layer writes is zero.
         """
-        make = like.new_empty if self._all_written else like.new_zeros
-        return make(count, -(-self.width // _ENTRIES) * _ENTRIES, dtype=dtype)[:, : self.width]
+        strides = -(-self.width // _ENTRIES) * _ENTRIES, 1
+        room = like.new_empty_strided((count, self.width), strides, dtype=dtype)
+        return room if self._all_written else room.zero_()
 
     def _collected(self, terms: list[Term], out: Tensor) -> Tensor:
         for layer, inputs, error in terms:

@@ -29,7 +29,7 @@ class Linear:
     def forward(self, rows: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         weight = self.weight.of(rows)
         bias = None if self.bias is None else self.bias.of(rows)
-        if len(rows) < len(x):
+        if rows.shape[0] < x.shape[0]:
             return functional.linear(x, weight[0], None if bias is None else bias[0]), x
         flat = x.flatten(1, -2)
         y = torch.bmm(flat, weight.mT) if bias is None else torch.baddbmm(bias.unsqueeze(1), flat, weight.mT)
@@ -37,7 +37,7 @@ class Linear:
 
     def backward(self, rows: Tensor, saved: Tensor, error: Tensor) -> Tensor:
         weight = self.weight.of(rows)
-        if len(rows) < len(error):
+        if rows.shape[0] < error.shape[0]:
             return error @ weight[0]
         return torch.bmm(error.flatten(1, -2), weight).view(*error.shape[:-1], -1)
 
