@@ -190,6 +190,16 @@ MUTANTS: tuple[Mutant, ...] = (
         ("factors of few digits", "clip_factors", returned("factors.where(torch.isfinite(norms), 0.0)")),
     ),
     *killed_by(
+        "train/test_groups.py::test_a_client_who_leaves_changes_the_sums_of_few_others",
+        "train/groups.py",
+        ("groups cut by place", "dealt", returned("np.arange(0, len(numbers), most)", "same")),
+    ),
+    *killed_by(
+        "train/test_groups.py::test_no_stretch_of_a_cohort_divides_a_group_and_halves_are_alike",
+        "train/engine.py",
+        ("groups that are divided", "stretches", condition("False", "groups")),
+    ),
+    *killed_by(
         "train/test_rounding.py::test_a_client_does_not_change_what_others_add",
         "train/trainer.py",
         ("one client sends all the other way", "Trainer.clipped_sum", assigned("single", "_ & (counts == 1).all()")),

@@ -97,8 +97,16 @@ def test_what_is_added_is_close_to_the_bound_and_in_double_precision():
     assert float((total - exact).norm()) < 1e-3 * BOUND  # in single precision: more than the bound's 0.4 %
 
 
+@pytest.fixture(params=["gradients in memory", "gradients never in memory"])
+def either_way(request, monkeypatch):
+    """Sums of single steps as small models have them, and as large ones."""
+    if request.param == "gradients never in memory":
+        monkeypatch.setattr("sordino.train.layered.NARROW", 0)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("chunk", [1, 3, None])
+@pytest.mark.usefixtures("either_way")
 def test_a_client_moves_the_computed_sum_over_clients_by_at_most_the_bound(kind, chunk):
     model = mlp()
     x, y = records(kind, 400, (6,), 4, 7)
@@ -139,6 +147,7 @@ def balanced():
     [(20, None, 0.05), (18, 16, 0.001), (17, 16, 0.001)],
     ids=["a longer batch", "two steps", "two steps, the second of a single record"],
 )
+@pytest.mark.usefixtures("either_way")
 def test_a_client_does_not_change_what_others_add(extra, batch_size, mismatch):
     """Its longer batch, or its second step, had everybody's norm rounded up otherwise: 3 to 60 bounds moved."""
     model, others = balanced(), 60
@@ -376,6 +385,7 @@ def test_factors_of_few_digits_add_nothing(bound):
         y = torch.zeros(1, 4, dtype=torch.int64)
         sums, _ = gradients.clipped_examples(weights, x, y, torch.ones(1, 4), bound)
         assert float(torch.linalg.vector_norm(sums.double())) <= bound
+        gradients._narrow = not gradients._narrow
         total, _ = gradients.clipped_clients(weights, x, y, torch.ones(1, 4), bound)
         assert float(torch.linalg.vector_norm(total.double())) <= bound
 

@@ -28,9 +28,12 @@ def examples(model, w, x, y):
     "settings", [{}, {"batch_size": 5, "steps": 1, "epochs": None}, {"batch_size": 5}, {"optimizer": "adam"}]
 )
 @pytest.mark.parametrize("name", MODELS)
-def test_clipped_sum_is_the_sum_of_clipped_updates(name, settings):
+@pytest.mark.parametrize("times", [1, 20], ids=["few", "in groups"])
+@pytest.mark.parametrize("narrow", [0, 2**17], ids=["wide", "narrow"])
+def test_clipped_sum_is_the_sum_of_clipped_updates(name, settings, times, narrow, monkeypatch):
+    monkeypatch.setattr("sordino.train.layered.NARROW", narrow)
     make, shape = MODELS[name]
-    model, data = make(), cohort(SIZES, shape=shape)
+    model, data = make(), cohort(SIZES * times, shape=shape)
     trainer = Trainer(model, cross_entropy, LocalTraining(learning_rate=0.3, **settings))
     rows = trainer.train(weights(model), data, Streams(0), 1).rows
     bound = float(rows.norm(dim=1).median())

@@ -40,6 +40,19 @@ class ClientData:
         """Returns the records of some of the clients, without a copy of them."""
         return self if chosen.all() else self._borrowed(chosen, np.arange(self.offsets[-1]), self.x, self.y)
 
+    def ordered(self, order: IntArray) -> ClientData:
+        """Returns all clients, in another order, without a copy of their records."""
+        if (order[1:] > order[:-1]).all():
+            return self
+        sizes = self.sizes[order]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.arange(offsets[-1]) + np.repeat(self.offsets[order] - offsets[:-1], sizes)
+        return Borrowed(self.clients[order], offsets, *self._lent(places))
+
+    def _lent(self, places: IntArray) -> tuple[IntArray, Tensor, Tensor]:
+        """Returns which records of which tensors lie at some places."""
+        return places, self.x, self.y
+
     def _borrowed(self, chosen: BoolArray, records: IntArray, x: Tensor, y: Tensor) -> Borrowed:
         sizes = self.sizes
         offsets = np.concatenate([[0], np.cumsum(sizes[chosen])])
@@ -66,6 +79,9 @@ class Borrowed(ClientData):
 
     def some(self, chosen: BoolArray) -> ClientData:
         return self if chosen.all() else self._borrowed(chosen, self.records, self.source_x, self.source_y)
+
+    def _lent(self, places: IntArray) -> tuple[IntArray, Tensor, Tensor]:
+        return self.records[places], self.source_x, self.source_y
 
     @cached_property
     def x(self) -> Tensor:

@@ -73,6 +73,12 @@ class Rectangle:
             lengths = np.minimum(self.lengths[:inside] - first, end - first)
             yield Rectangle(self.rows[:inside], self.index[:inside, first:end], lengths)
 
+    def by_group(self, groups: IntArray) -> tuple[Rectangle, list[int]]:
+        """Returns the rows in the order of the numbers of their groups, and how many rows each group has."""
+        order = np.argsort(groups, kind="stable")
+        sizes = np.unique(groups, return_counts=True)[1].tolist()
+        return Rectangle(self.rows[order], self.index[order], self.lengths[order]), sizes
+
     def mask(self, dtype: torch.dtype) -> Tensor:
         """Returns 1 for records that count and 0 for padding, `[clients, length]`."""
         inside = np.arange(self.index.shape[1]) < self.lengths[:, None]
@@ -81,7 +87,7 @@ class Rectangle:
     def means(self, dtype: torch.dtype) -> Tensor:
         """Returns the weights that make a client's objective the mean over its batch."""
         length = self.index.shape[1]
-        if self.lengths[-1] == length:
+        if self.lengths.min() == length:
             return torch.full((1, 1), 1 / length, dtype=dtype).expand(self.index.shape)
         return self.mask(dtype) / torch.from_numpy(self.lengths)[:, None].to(dtype)
 

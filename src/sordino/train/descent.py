@@ -87,12 +87,11 @@ def mean_gradients(gradients: Gradients, w: Tensor, shard: Shard, batches: Itera
     """Returns the gradients of the clients' mean losses over their batches, `[n, d]`."""
     out = None
     for batch in batches:
-        whole = len(batch.rows) == len(w) and (batch.rows[:-1] < batch.rows[1:]).all()
+        records = batch.take(shard.x), batch.take(shard.y), batch.means(w.dtype)
+        if len(batch.rows) == w.shape[0] and (batch.rows[:-1] < batch.rows[1:]).all():
+            return gradients.gradients(w, *records)
         rows = torch.from_numpy(batch.rows)
-        some = w if whole else w[rows]
-        found = gradients.gradients(some, batch.take(shard.x), batch.take(shard.y), batch.means(w.dtype))
-        if whole:
-            return found
+        found = gradients.gradients(w[rows], *records)
         out = torch.zeros_like(w) if out is None else out
         out[rows] = found
     return torch.zeros_like(w) if out is None else out

@@ -55,10 +55,10 @@ class OnDevice:
         return self.inner.gradients(there(rows), there(x), there(y), there(weights)).cpu()
 
     def clipped_clients(
-        self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float
+        self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float, groups: list[int] | None = None
     ) -> tuple[Tensor, Tensor]:
         there = self._there
-        total, norms = self.inner.clipped_clients(there(rows), there(x), there(y), there(weights), bound)
+        total, norms = self.inner.clipped_clients(there(rows), there(x), there(y), there(weights), bound, groups)
         return total.cpu(), norms.cpu()
 
     def clipped_examples(self, rows: Tensor, x: Tensor, y: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:

@@ -156,13 +156,14 @@ def footprint(gradients: Gradients, input_shape: tuple[int, ...], dtype: torch.d
     return 8 * math.prod(input_shape)
 
 
-def stretches(work: IntArray, memory: IntArray, chunk: int | None) -> list[slice]:
+def stretches(work: IntArray, memory: IntArray, chunk: int | None, groups: IntArray | None = None) -> list[slice]:
     """Cuts a cohort into stretches of about the same work that fit the working memory.
 
     Args:
         work: what each client costs, in any unit.
         memory: working memory of each client, in bytes.
         chunk: clients of a stretch, where the user set it.
+        groups: numbers of groups, ascending, that no cut may divide.
     """
     count = len(work)
     if chunk is not None:
@@ -172,4 +173,7 @@ def stretches(work: IntArray, memory: IntArray, chunk: int | None) -> list[slice
     done = np.cumsum(work) - work / 2
     piece = np.minimum(done * pieces // work.sum(), pieces - 1) if count else done
     edges = np.flatnonzero(np.diff(piece, prepend=-1, append=pieces))
+    if groups is not None:
+        ends = np.flatnonzero(np.diff(groups, prepend=-1, append=len(groups)))
+        edges = np.unique(ends[np.abs(ends[:, None] - edges).argmin(0)])
     return [slice(int(first), int(last)) for first, last in pairwise(edges)]

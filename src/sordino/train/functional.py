@@ -34,7 +34,7 @@ class FunctionalGradients:
         return gradients
 
     def clipped_clients(
-        self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float
+        self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float, groups: list[int] | None = None
     ) -> tuple[Tensor, Tensor]:
         return summed_clients(self.gradients(rows, x, y, weights), bound)
 

@@ -7,6 +7,8 @@ result is off by at most (T + 3)·u·b·λ·bound·(1 + 10⁻⁴), where u is th
 coordinates by the triangle inequality). Two neighbours are off by that much each, in directions that nobody controls:
 
 * at most `SINGLE` terms of single precision, one to a unit: 2·35·2⁻²⁴·32 = 1.34·10⁻⁴ of the bound;
+* sums of many clients by groups of fewer than `SINGLE`, which are added in double precision: as much, since only the
+  groups that a client's leaving changes are rounded otherwise, and they hold at most `SINGLE` (`groups.py`);
 * more, in double precision: 2·(T + 3)·2⁻⁵³·b·λ, at most 5·10⁻⁵ as long as T·b·λ ≤ 2.2·10¹¹ (`MOST`, held to).
 
 Both are below MARGIN less what rounding does to a unit's own factor and norm (10⁻⁵), so that a unit that comes or goes
@@ -20,6 +22,7 @@ matrices are therefore widened (`products.py`), and before training `alike.py` l
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import torch
@@ -51,7 +54,7 @@ class Gradients(Protocol):
 
     **Formal guarantees** of the clipped sums: every vector that is added has norm ≤ bound·(1 − MARGIN), and one more or
     less moves the sum, as it was computed, by at most `bound` (above); one that is not finite is left out. Sums of more
-    than `SINGLE` terms are in double precision.
+    than `SINGLE` terms are in double precision, those of groups added up.
     """
 
     def outputs(self, rows: Tensor, x: Tensor) -> Tensor:
@@ -61,9 +64,12 @@ class Gradients(Protocol):
         """Returns the gradient of each client's objective, `[n, d]`."""
 
     def clipped_clients(
-        self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float
+        self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float, groups: list[int] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Returns the sum over clients of their gradients, each clipped to `bound`: `[d]`, and the norms `[n]`."""
+        """Returns the sum over clients of their gradients, each clipped to `bound`: `[d]`, and the norms `[n]`.
+
+        Clients that follow each other may be added up in single precision by `groups` of so many (`groups.py`).
+        """
 
     def clipped_examples(self, rows: Tensor, x: Tensor, y: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
         """Returns, for each client, the sum of its examples' clipped gradients `[n, d]`, and the norms `[n, b]`."""
@@ -75,9 +81,9 @@ def clip_factors(norms: Tensor, bound: float) -> Tensor:
     **Edge cases**: zero where the norm is not finite, or so large that the factor lies below the normal numbers of
     single precision, which have too few digits to keep the bound; and wherever the bound itself is that small.
     """
-    limit = bound * (1 - MARGIN)
-    factors = torch.where(norms > limit, limit / norms, 1.0)
-    return factors.where(torch.isfinite(norms) & (factors >= _LEAST_FACTOR) & (bound >= _LEAST_BOUND), 0.0)
+    least = _LEAST_FACTOR if bound >= _LEAST_BOUND else math.inf
+    factors = (bound * (1 - MARGIN) / norms).clamp_max_(1.0)
+    return factors.where(factors >= least, 0.0)  # which what is no number is not
 
 
 def held(terms: int, units: int, spread: float = 1.0) -> None:

@@ -25,11 +25,10 @@ from sordino.train.layers.layer import (
     Component,
     Layer,
     Single,
+    Term,
     Weighted,
 )
-
-Term = tuple[Weighted, Tensor, Tensor]
-"""A layer, its inputs, and the error at its outputs."""
+from sordino.train.rows import NARROW, clipped_rows
 
 SPREAD = 128
 """Most that a unit's terms may be longer together than it is itself: beyond, it is clipped by their lengths."""
@@ -46,13 +45,14 @@ class LayeredGradients:
 
     fewest = ALIKE
     _all_written = False  # whether the layers' weights are all there is
+    _narrow = False  # whether a group of clients' gradients fits the cache
 
     def __init__(self, layers: list[Layer], loss: Loss, width: int) -> None:
         self.layers, self.loss, self.width = layers, loss, width
         self._footprints: dict[tuple[int, ...], int] = {}
         self._first = min(place for place, layer in enumerate(layers) if hasattr(layer, "gradient"))
         parts = [part for layer in layers for part in vars(layer).values() if isinstance(part, Component)]
-        self._all_written = sum(part.size for part in parts) == width
+        self._all_written, self._narrow = sum(part.size for part in parts) == width, width <= NARROW
 
     def footprint(self, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
         """Returns how many numbers the layers hold for one record of the given shape."""
@@ -78,14 +78,15 @@ class LayeredGradients:
         return out
 
     def clipped_clients(
-        self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float
+        self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float, groups: list[int] | None = None
     ) -> tuple[Tensor, Tensor]:
-        total, norms = self._clip_clients(rows, x, y, weights, bound)
+        total, norms = self._clip_clients(rows, x, y, weights, bound, groups)
         good = torch.isfinite(norms)
         if not good.any():
             return rows.new_zeros(self.width, dtype=torch.float64), norms
         if not good.all():
-            total, _ = self._clip_clients(rows, x[good], y[good], weights[good], bound)
+            kept = None if groups is None else [int(own.sum()) for own in good.split(groups) if own.any()]
+            total, _ = self._clip_clients(rows, x[good], y[good], weights[good], bound, kept)
         return total, norms
 
     def clipped_examples(self, rows: Tensor, x: Tensor, y: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
@@ -107,8 +108,12 @@ class LayeredGradients:
         return sums, norms
 
     @torch.no_grad()
-    def _clip_clients(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float) -> tuple[Tensor, Tensor]:
+    def _clip_clients(
+        self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float, groups: list[int] | None
+    ) -> tuple[Tensor, Tensor]:
         terms = self._shared_terms(rows, x, y, weights)
+        if self._narrow:
+            return clipped_rows(terms, self.width, bound, groups)
         norms = _norms([layer.squared_norms(inputs, error) for layer, inputs, error in terms])
         held(max(error[..., 0].numel() for _, _, error in terms), len(x), SPREAD)
         factors = clip_factors(norms, bound)[:, None]
@@ -139,8 +144,9 @@ class LayeredGradients:
         Products are added up in another order where their result lies askew: a client's gradient would follow its
         place. What no layer writes is zero.
         """
-        make = like.new_empty if self._all_written else like.new_zeros
-        return make(count, -(-self.width // _ENTRIES) * _ENTRIES, dtype=dtype)[:, : self.width]
+        strides = -(-self.width // _ENTRIES) * _ENTRIES, 1
+        room = like.new_empty_strided((count, self.width), strides, dtype=dtype)
+        return room if self._all_written else room.zero_()
 
     def _collected(self, terms: list[Term], out: Tensor) -> Tensor:
         for layer, inputs, error in terms:

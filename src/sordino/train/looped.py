@@ -29,7 +29,7 @@ class LoopedGradients:
         return torch.stack([self._gradient(*client) for client in zip(rows, x, y, weights, strict=True)])
 
     def clipped_clients(
-        self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float
+        self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float, groups: list[int] | None = None
     ) -> tuple[Tensor, Tensor]:
         return summed_clients(self.gradients(rows, x, y, weights), bound)
 

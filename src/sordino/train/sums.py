@@ -19,7 +19,7 @@ from sordino.types import IntArray
 
 @dataclass(frozen=True)
 class StepSum:
-    """The sum over clients of the clipped update of one SGD step, u_k = −η·g_k.
+    """The sum over clients of the clipped update of one SGD step, u_k = −η·g_k; clients of a group come together.
 
     **Formal guarantees**: one client moves the sum, as it was computed, by at most clip_norm (`train/gradients.py`);
     one that is not finite adds nothing.
@@ -30,15 +30,32 @@ class StepSum:
     batch_size: int | None
 
     def __call__(
-        self, shard: Shard, w0: Tensor, clip_norm: float, randomness: Randomness, round_: int
+        self,
+        shard: Shard,
+        groups: IntArray | None,
+        w0: Tensor,
+        clip_norm: float,
+        randomness: Randomness,
+        round_: int,
     ) -> tuple[Tensor, Tensor]:
-        """Returns the sum `[d]`, and the norms of the updates before clipping `[n]`."""
+        """Returns the sum `[d]`, and the norms of the updates before clipping `[n]`.
+
+        Args:
+            shard: whose updates.
+            groups: the number of each client's group, where sums of groups may be in single precision (`groups.py`).
+            w0: the weights from which clients step.
+            clip_norm: L2 bound on each update.
+            randomness: where the order of records comes from.
+            round_: the round.
+        """
         batches = EpochBatches(shard, self.batch_size, randomness, round_)
         total, norms = torch.zeros_like(w0, dtype=torch.float64), w0.new_zeros(len(shard.clients))
         for batch in batches.step(0, len(shard.clients)):
+            batch, together = (batch, None) if groups is None else batch.by_group(groups[batch.rows])
             records = batch.take(shard.x), batch.take(shard.y), batch.means(w0.dtype)
+            bound = clip_norm / self.learning_rate
             with dropping(randomness, round_, 0):
-                part, lengths = self.gradients.clipped_clients(w0[None], *records, clip_norm / self.learning_rate)
+                part, lengths = self.gradients.clipped_clients(w0[None], *records, bound, together)
             total.sub_(part, alpha=self.learning_rate)
             norms[torch.from_numpy(batch.rows)] = lengths * self.learning_rate
         return total, norms

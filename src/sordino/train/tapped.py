@@ -22,9 +22,9 @@ from sordino.models.losses import Loss
 from sordino.models.outputs import scores
 from sordino.train.closed_form import output_error
 from sordino.train.gradients import Gradients
-from sordino.train.layered import LayeredGradients, Term
+from sordino.train.layered import LayeredGradients
 from sordino.train.layers.known import components_of
-from sordino.train.layers.layer import Weighted
+from sordino.train.layers.layer import Term, Weighted
 from sordino.train.layers.single import Whole
 from sordino.train.sites import errors_of, find, inputs_of, rewritten
 from sordino.train.stateless import fresh_state

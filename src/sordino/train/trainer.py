@@ -21,13 +21,14 @@ from sordino.train.descent import AfterStep, Descent, LastSteps
 from sordino.train.device import device_of
 from sordino.train.evaluation import Evaluation, ModelOutputs, right
 from sordino.train.gradients import Gradients, summed_clients
+from sordino.train.groups import grouped
 from sordino.train.optimizers import optimizer
 from sordino.train.private import Order, Privacy, PrivateDescent
 from sordino.train.settings import LocalTraining
 from sordino.train.shard import Shard
 from sordino.train.sums import ExampleSum, StepSum
 from sordino.train.worker_pool import Parallelism, WorkerPool
-from sordino.types import IntArray
+from sordino.types import BoolArray, IntArray
 
 _FEWEST_TESTED, _MOST_TESTED = 128, 1024
 """Records that a model is tested on at once: as many as stay in the caches, of networks with wide layers fewer."""
@@ -112,11 +113,28 @@ class Trainer:
             part, norms[torch.from_numpy(~single)] = summed_clients(updates, clip_norm)
             total += part
         if self._step is not None and single.any():
-            shards = self._shards(w0, data.some(single), counts[single], rows=0)
-            found = self._pool.each(self._step, [(shard, w0, clip_norm, randomness, round_) for shard in shards])
-            total += torch.stack([part for part, _ in found]).sum(0)
-            norms[torch.from_numpy(single)] = _scattered(shards, [lengths for _, lengths in found], w0[:0])
+            total += self._single_steps(self._step, w0, data, single, clip_norm, (randomness, round_), norms)
         return total, norms
+
+    def _single_steps(
+        self,
+        step: StepSum,
+        w0: Tensor,
+        data: ClientData,
+        single: BoolArray,
+        clip_norm: float,
+        draws: tuple[Randomness, int],
+        norms: Tensor,
+    ) -> Tensor:
+        """Returns the sum of the clipped updates of the clients who take a single step, and notes their norms."""
+        own, places = data.some(single), np.flatnonzero(single)
+        found = None if self.chunk is not None else grouped(own.clients, self._batch(own.sizes), *draws)
+        order, groups = (np.arange(len(places)), None) if found is None else found
+        shards = self._shards(w0, own.ordered(order), np.ones(len(order), np.int64), rows=0, groups=groups)
+        jobs = [(shard, None if groups is None else groups[shard.places], w0, clip_norm, *draws) for shard in shards]
+        parts, lengths = zip(*self._pool.each(step, jobs), strict=True)
+        norms[torch.from_numpy(places[order])] = _scattered(shards, lengths, w0[:0])
+        return torch.stack(parts).sum(0)
 
     def example_sum(
         self,
@@ -210,9 +228,18 @@ class Trainer:
         return sizes if self.settings.batch_size is None else np.minimum(sizes, self.settings.batch_size)
 
     def _shards(
-        self, w0: Tensor, data: ClientData, counts: IntArray, batch: IntArray | None = None, rows: int = 4
+        self,
+        w0: Tensor,
+        data: ClientData,
+        counts: IntArray,
+        batch: IntArray | None = None,
+        rows: int = 4,
+        groups: IntArray | None = None,
     ) -> list[Shard]:
-        """Cuts the cohort into stretches of about the same work, with so many rows of numbers held for a client."""
+        """Cuts the cohort into stretches of about the same work, with so many rows of numbers held for a client.
+
+        No cut divides one of the `groups`, if there are any.
+        """
         if w0.shape != (self.width,):
             raise ModelError(f"the weights are {tuple(w0.shape)}, but the model has {self.width}: give one flat row.")
         if not data.sizes.all():
@@ -221,7 +248,7 @@ class Trainer:
         batch = self._batch(data.sizes) if batch is None else batch
         record = engines.footprint(self._gradients, data.input_shape, data.input_dtype)
         memory = 4 * (2 * record * batch + rows * self.width)
-        return [Shard.of(data, stretch) for stretch in engines.stretches(batch * counts, memory, self.chunk)]
+        return [Shard.of(data, stretch) for stretch in engines.stretches(batch * counts, memory, self.chunk, groups)]
 
 
 def _scattered(shards: Sequence[Shard], parts: Sequence[Tensor], nobody: Tensor) -> Tensor:

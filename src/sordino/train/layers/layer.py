@@ -85,12 +85,17 @@ class Single(Weighted, Protocol):
         """Writes sums of such gradients into the rows of `out [n, d]`."""
 
 
+Term = tuple[Weighted, Tensor, Tensor]
+"""A layer, its inputs, and the error at its outputs."""
+
+
 def product(left: Tensor, right: Tensor, out: Tensor) -> None:
     """Writes products of matrices, added up in the precision that `out` has."""
-    count = max(32, DOUBLES // (left.shape[1] + right.shape[2]))  # fewer rows make fixed costs count
     if out.dtype == left.dtype:
         torch.bmm(left, right, out=out)
-    elif right.shape[1] <= count:
+        return
+    count = max(32, DOUBLES // (left.shape[1] + right.shape[2]))  # fewer rows make fixed costs count
+    if right.shape[1] <= count:
         torch.bmm(left.double(), right.double(), out=out)
     else:
         out.zero_()

@@ -30,7 +30,7 @@ class Linear:
     def forward(self, rows: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         weight = self.weight.of(rows)
         bias = None if self.bias is None else self.bias.of(rows)
-        if len(rows) < len(x):
+        if rows.shape[0] < x.shape[0]:
             return linear(x, weight[0], None if bias is None else bias[0]), x
         flat, turned = wide(x.flatten(1, -2), 1), wide(weight, 2).mT
         y = torch.bmm(flat, turned) if bias is None else torch.baddbmm(wide(bias, 1).unsqueeze(1), flat, turned)
@@ -38,7 +38,7 @@ class Linear:
 
     def backward(self, rows: Tensor, saved: Tensor, error: Tensor) -> Tensor:
         weight = self.weight.of(rows)
-        if len(rows) < len(error):
+        if rows.shape[0] < error.shape[0]:
             return times(error, weight[0])
         found = torch.bmm(wide(error.flatten(1, -2), 1), wide(weight, 2))
         return first(found, weight.shape[2]).view(*error.shape[:-1], -1)
