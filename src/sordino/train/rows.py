@@ -26,7 +26,7 @@ _SMALL = 2**11
 
 
 class LayerRows:
-    """LayerRows of a client's gradient by some of the layers, side by side.
+    """Rows of a client's gradient by some of the layers, side by side.
 
     Args:
         terms: layers, their inputs, and the errors at their outputs.
