@@ -82,6 +82,13 @@ SHAPES = {
 WINDOWS = (2, 2), (1, 1), (0, 0), (1, 1), False
 
 
+def patches(images: torch.Tensor) -> None:
+    """Lays out what the first kernel sees: strips, and patches from those, of as many images as stay in a cache."""
+    for some in images.split(20):
+        strips = some.unfold(3, 8, 2).permute(0, 3, 2, 4, 1).contiguous()
+        strips.unfold(2, 8, 2).permute(0, 2, 1, 5, 3, 4).contiguous()
+
+
 def convolutions(dtype: torch.dtype) -> list[tuple[str, float]]:
     """Returns rows of W4, for all records in tenths."""
     draws = torch.Generator().manual_seed(0)
@@ -97,7 +104,7 @@ def convolutions(dtype: torch.dtype) -> list[tuple[str, float]]:
         "its error at the inputs": lambda: ops.convolution_backward(*layer, (True, False, False)),
         "first pool": lambda: ops.max_pool2d_with_indices(of["wide"], *WINDOWS),
         "first pool, back": lambda: ops.max_pool2d_with_indices_backward(pooled, of["wide"], *WINDOWS, places),
-        "patches, first": lambda: padded.unfold(2, 8, 2).unfold(3, 8, 2).permute(0, 2, 3, 4, 5, 1).contiguous(),
+        "patches, first": lambda: patches(padded),
         "patches, second": lambda: of["inner"].unfold(2, 4, 2).unfold(3, 4, 2).permute(0, 2, 3, 4, 5, 1).contiguous(),
         "gradients of single records, first": lambda: torch.bmm(of["errors"].mT, of["patches"]),
         "gradients of single records, second": lambda: torch.bmm(of["inner_errors"].mT, of["inner_patches"]),

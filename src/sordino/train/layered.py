@@ -208,7 +208,7 @@ def _weighted(factors: Tensor, each: Tensor) -> Tensor:
     if each.shape[1] <= SINGLE:
         return torch.bmm(factors[:, None], each)[:, 0]
     sums = each.new_zeros(each.shape[0], each.shape[2], dtype=torch.float64)
-    count = max(1, DOUBLES // each.shape[2])
+    count = max(1, 2 * DOUBLES // each.shape[2])  # fewer rows make fixed costs count
     for total, rows, weights in zip(sums, each, factors.double(), strict=True):
         for some, shares in zip(rows.split(count), weights.split(count), strict=True):
             total.addmv_(some.double().mT, shares)

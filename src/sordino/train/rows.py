@@ -25,7 +25,7 @@ _SMALL = 2**11
 """Most weights of a layer whose gradients of all clients are in memory at once."""
 
 
-class Rows:
+class LayerRows:
     """Rows of a client's gradient by some of the layers, side by side.
 
     Args:
@@ -70,7 +70,10 @@ def clipped_rows(terms: list[Term], width: int, bound: float, groups: list[int] 
     **Edge cases**: where a gradient is not finite, its norm is not, and the sum means nothing.
     """
     parts = [part for term in terms for part in _parted(*term)]
-    small, large = Rows(part for part in parts if _size(part) <= _SMALL), Rows(p for p in parts if _size(p) > _SMALL)
+    small, large = (
+        LayerRows(part for part in parts if _size(part) <= _SMALL),
+        LayerRows(p for p in parts if _size(p) > _SMALL),
+    )
     clients, like = len(terms[0][2]), terms[0][2]
     held(clients, clients)
     rest = like.new_zeros(clients, small.width)
@@ -84,7 +87,7 @@ def clipped_rows(terms: list[Term], width: int, bound: float, groups: list[int] 
     return out, norms.to(like.dtype)
 
 
-def _by_groups(large: Rows, rest: Tensor, bound: float, groups: list[int] | None) -> tuple[Tensor, Tensor]:
+def _by_groups(large: LayerRows, rest: Tensor, bound: float, groups: list[int] | None) -> tuple[Tensor, Tensor]:
     """Returns the sum of the large parts of clients' clipped gradients, and the norms of the whole ones."""
     count, clients, like = max(1, DOUBLES // large.width), len(rest), large.terms[0][2]
     sizes = [min(count, clients - first) for first in range(0, clients, count)] if groups is None else groups
