@@ -155,7 +155,7 @@ def test_who_paid_what_nothing_bounds_is_left_out_by_a_filter_and_the_others_pla
 def forged(outcome, ledger, **said):
     """The run's private certificate as somebody would have it, with numbers that follow from the ledger's prices."""
     with Ledger.open(ledger, write=False, until=outcome.certificate.ledger_head) as books:
-        return replace(certify(books, outcome.certificate.delta), **said)
+        return replace(certify(books, outcome.certificate.delta, simulation=True), **said)
 
 
 def test_a_certificate_that_forgets_an_end_by_coins_does_not_follow_from_its_ledger(tmp_path):

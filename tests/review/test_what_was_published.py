@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sordino import run
+from sordino.account.accountants.filter import GaussianFilter
 from sordino.account.certificate.certificate import Certificate, certify
 from sordino.account.certificate.check import check
 from sordino.account.certificate.document import CertificateDocument
@@ -18,6 +19,7 @@ from sordino.account.ledger.keys import LedgerKey
 from sordino.account.ledger.ledger import Ledger
 from sordino.cli.ledger import ledger as ledger_command
 from sordino.errors import LedgerTampered
+from sordino.events import Charge, GaussianDpEvent, Guarantee
 from sordino.runs.folder import RunFolder
 
 SETTINGS = {
@@ -148,6 +150,23 @@ def test_a_run_whose_releases_name_two_budgets_has_no_certificate(tmp_path, play
         told = certify(books, 1e-5, budget=Budget(8.0, 1e-5))
     with pytest.raises(LedgerTampered, match=r"was held to ε = 9 at .* or ε = 8"):
         list(verify(tmp_path / "ledger.db", told, run="run"))
+
+
+def test_a_filters_promise_with_something_taken_out_of_its_delta_follows_from_the_ledger(tmp_path):
+    """A run before it could have ended by coins, with a chance of 10⁻⁷: its honest certificate was refused."""
+    server, outsider = (Guarantee("client", observer, "zero_out") for observer in ("server", "outsider"))
+    charges = (Charge(server, GaussianDpEvent(4.0)), Charge(outsider, GaussianDpEvent(4.0), "eligible"))
+    rules = {"limit": RunLimit(8.0, 1e-5), "early_end": 1e-7, "adaptive": True}
+    with Ledger.open(tmp_path / "ledger.db", "clinics", 12, create=True) as books:
+        for round_ in range(3):
+            books.settle(books.reserve("run", round_, np.arange(12), charges, **rules), charges)
+        filters = dict.fromkeys((server, outsider), GaussianFilter(8.0, 1e-5))
+        told = certify(books, 1e-5, filters=filters, budget=Budget(8.0, 1e-5), early_end=1e-7)
+    assert told.entry("client", "outsider").epsilon > told.entry("client", "server").epsilon
+    assert list(verify(tmp_path / "ledger.db", told, run="run"))[-1].endswith("follow from the ledger")
+    cheap = replace(told, entries=tuple(replace(one, epsilon=one.epsilon * 0.999) for one in told.entries))
+    with pytest.raises(LedgerTampered, match=r"below the budget|proves"):
+        list(verify(tmp_path / "ledger.db", cheap, run="run"))
 
 
 def _charges(played):

@@ -90,14 +90,15 @@ def _locate(run: Path) -> tuple[Path, str | None, Certificate | None, Path | Non
 
 
 def _published(run: Path) -> CertificateDocument | None:
-    """Returns what a run published of its certificate, if it did."""
+    """Returns what a run published of the certificate in its private part, if it did."""
     from sordino.account.certificate.document import CertificateDocument
     from sordino.errors import LedgerError
 
-    try:
-        return CertificateDocument.from_json((run / "public" / "certificate.json").read_text())
-    except FileNotFoundError:
+    place = run / "public" / "certificate.json"
+    if not (place.exists() and (run / "private" / "certificate.json").exists()):
         return None
+    try:
+        return CertificateDocument.from_json(place.read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise LedgerError(f"the public certificate of {run} cannot be read ({error}): bring it back") from None
 

@@ -156,8 +156,8 @@ def _unprotected(context: RunContext) -> Iterator[str]:
     if len(federation.test_x) and test_is_public(federation):
         yield "test records, which were declared public: scores on them are told"
     yield "how long rounds take, and when the ledger's heads were published"
-    if context.recipe.ledger.path is not None:
-        yield "whether new clients joined the ledger since its last run, by the number of its heads"
+    if not len(federation.train_x):
+        yield "that members joined in the middle of a run, by the number of the ledger's heads"
 
 
 def _rests_on_others(mechanism: Mechanism) -> bool:

@@ -93,7 +93,7 @@ def _require_budget(entries: Sequence[LedgerEntry], certificate: Certificate, pa
     if (certificate.budget_epsilon, certificate.delta) in limits and (run is None or len(limits) == 1):
         return ""
     if not limits or {entry.run for entry in mine} - {entry.run for entry in mine if entry.limit is not None}:
-        held = any(promise.epsilon is not None and _filter_of(promise) for promise in certificate.entries)
+        held = any(one.epsilon is not None and _filter_of(one, one.epsilon) for one in certificate.entries)
         return f"; {_UNNAMED}" if held else ""
     told = " or ".join(map(_budget_words, limits))
     raise LedgerTampered(
@@ -172,15 +172,18 @@ def _filters(certificate: Certificate) -> dict[Guarantee, Filter]:
     return {
         Guarantee(entry.unit, entry.observer, entry.adjacency): chosen
         for entry in certificate.entries
-        if (chosen := _filter_of(entry))
+        if (chosen := _filter_of(entry, certificate.budget_epsilon))
     }
 
 
-def _filter_of(entry: Assurance) -> Filter | None:
-    """Returns the filter that a promise names; where it admitted too little, or held nothing, one that says as much."""
+def _filter_of(entry: Assurance, budget: float | None) -> Filter | None:
+    """Returns the filter that a promise names; where it admitted too little, or held nothing, one that says as much.
+
+    It holds the budget: the promise is larger where something is taken out of δ for an end that coins could decide.
+    """
     if entry.epsilon is None:
         return NoFilter(entry.delta) if "filter" in entry.accountant else None
-    return named(entry.accountant, entry.epsilon, entry.delta)
+    return named(entry.accountant, entry.epsilon if budget is None else budget, entry.delta)
 
 
 def _compare(path: Path, found: Certificate, told: Certificate) -> None:
