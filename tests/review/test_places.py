@@ -91,9 +91,9 @@ def test_a_client_that_leaves_changes_no_bit_of_anothers_norm(inputs, hidden):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, 3))
     trainer = Trainer(model, cross_entropy, LocalTraining("sgd", 0.3), record=torch.randn(inputs))
-    x, y, size = torch.randn(42, inputs), torch.randint(0, 3, (42,)), 6
-    everybody = ClientData(np.arange(7), np.arange(0, 43, size), x, y)
-    others = ClientData(np.arange(1, 7), np.arange(0, 37, size), x[size:].clone(), y[size:])
+    x, y, size = torch.randn(600, inputs), torch.randint(0, 3, (600,)), 6
+    everybody = ClientData(np.arange(100), np.arange(0, 601, size), x, y)
+    others = ClientData(np.arange(1, 100), np.arange(0, 595, size), x[size:].clone(), y[size:])
     found, left = (trainer.clipped_sum(flat(model), data, 1e-3, Streams(0), 1)[1] for data in (everybody, others))
     assert torch.equal(found[1:], left)
 
