@@ -51,6 +51,13 @@ def matrices(left: Tensor, right: Tensor) -> Tensor:
     return first(wide(left, 2) @ wide(right, 2), right.shape[-1])[..., : left.shape[-2], :]
 
 
+def inner(rows: Tensor) -> Tensor:
+    """Returns inner products of the rows of each matrix, `[n, b, k]` → `[n, b, b]`."""
+    count = rows.shape[1]
+    filled = rows if count % 4 == 0 else functional.pad(rows, (0, 0, 0, -count % 4))
+    return torch.bmm(filled, filled.mT)[:, :count, :count]
+
+
 def outer(error: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
     """Returns Σ_p error_p·x_pᵀ for each record, if need be in `out`: `[n, p, k]` and `[n, p, m]` make `[n, k, m]`."""
     count = error.shape[2]

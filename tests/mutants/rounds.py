@@ -220,6 +220,11 @@ MUTANTS: tuple[Mutant, ...] = (
         ("thin matrices as they are", "wide", returned("tensor")),
     ),
     *killed_by(
+        "review/test_places.py::test_a_client_that_leaves_changes_no_bit_of_anothers_norm",
+        "products.py",
+        ("odd numbers of rows as they are", "inner", assigned("filled", "rows")),
+    ),
+    *killed_by(
         "review/test_places.py::test_what_a_map_makes_of_a_record_follows_from_that_record",
         "products.py",
         ("few rows as they are", "few_or_many", assigned("filled", "x")),

@@ -86,6 +86,18 @@ def test_a_client_that_leaves_changes_no_bit_of_anothers_update(size):
     assert torch.equal(found[1:], left)
 
 
+@pytest.mark.parametrize(("inputs", "hidden"), [(17, 64), (105, 20)])
+def test_a_client_that_leaves_changes_no_bit_of_anothers_norm(inputs, hidden):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, 3))
+    trainer = Trainer(model, cross_entropy, LocalTraining("sgd", 0.3), record=torch.randn(inputs))
+    x, y, size = torch.randn(600, inputs), torch.randint(0, 3, (600,)), 6
+    everybody = ClientData(np.arange(100), np.arange(0, 601, size), x, y)
+    others = ClientData(np.arange(1, 100), np.arange(0, 595, size), x[size:].clone(), y[size:])
+    found, left = (trainer.clipped_sum(flat(model), data, 1e-3, Streams(0), 1)[1] for data in (everybody, others))
+    assert torch.equal(found[1:], left)
+
+
 @pytest.mark.parametrize("inputs", [5, 13, 64])
 def test_a_record_changes_a_count_of_right_answers_by_one(inputs):
     """Among fewer than four records scores that tie were rounded otherwise: three right answers became none."""

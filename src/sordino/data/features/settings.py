@@ -102,7 +102,9 @@ class FeatureSettings:
         parts = self.parts(x.dim())
         if not parts:
             return x
-        return kept(repr(self), x, lambda records: _through(parts, records), folder)
+        # what was kept of flat records before rows were computed alike is not taken
+        told = f"{self!r}, rows alike" if x.dim() != _IMAGES else repr(self)
+        return kept(told, x, lambda records: _through(parts, records), folder)
 
 
 def _through(parts: tuple[FeaturePart, ...], x: Tensor) -> Tensor:

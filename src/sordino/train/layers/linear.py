@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sordino.products import first, linear, times, wide
+from sordino.products import first, inner, linear, times, wide
 from sordino.train.layers.layer import DOUBLE_ERROR, FLOOR, PIECE, SINGLE_ERROR, TINY, Component, product
 
 
@@ -80,8 +80,8 @@ def _gram(rows: Tensor) -> Tensor:
     up (Higham 2002, §3.1, and Cauchy-Schwarz over the pieces). Where squares have a FLOOR an entry, TINY is below 2⁻²⁶
     of ‖u‖·‖v‖, so a product of two such sums is off by at most 260·2⁻²⁴ of the lengths' product.
     """
-    first, *others = rows.split(PIECE, 2)
-    sums = torch.bmm(first, first.mT).double()
+    one, *others = rows.split(PIECE, 2)
+    sums = inner(one).double()
     for part in others:
-        sums += torch.bmm(part, part.mT)
+        sums += inner(part)
     return sums
