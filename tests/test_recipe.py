@@ -1,5 +1,6 @@
 """Recipes: what is wrong is said in one sentence that names the field and the remedy."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -124,3 +125,18 @@ def test_the_defaults_are_the_same_on_every_way_in():
     assert Recipe.load(None, ["mechanism.name=dp_sgd"]) == own  # and not the demo's clip norm and step
     # whoever names a mechanism gets that one's own
     assert Recipe.from_dict({"mechanism": {"name": "dp_fedavg"}}).server.learning_rate is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "meant"),
+    [
+        ("data.ranges={ age = [0, 120] }", "public.ranges"),
+        ("mechanism.epsilon=2", "budget.epsilon"),
+        ("train.rounds=3", "run.rounds"),
+        ("server.learnng_rate=3", "server.learning_rate"),
+    ],
+)
+def test_a_setting_in_the_wrong_table_is_shown_the_right_one(setting: str, meant: str) -> None:
+    """`data.ranges` was told of `data.feature_angles`, which is spelled alike and is something else."""
+    with pytest.raises(RecipeError, match=re.escape(f"is not a setting (did you mean {meant}?)")):
+        Recipe.load(None, [setting])

@@ -220,6 +220,15 @@ def _nearest(place: list[str]) -> str:
         if place[-1] in names:
             return " of this mechanism"
     elif len(place) > 1 and place[0] in names:
-        names = dict(Recipe.model_fields[place[0]].annotation.model_fields)  # type: ignore[union-attr]
+        names = _sections()[place[0]]
     close = difflib.get_close_matches(place[-1], names, 1)
+    elsewhere = [section for section, fields in _sections().items() if place[-1] in fields]
+    if len(place) > 1 and elsewhere:  # the right name in the wrong table
+        return f" (did you mean {elsewhere[0]}.{place[-1]}?)"
     return f" (did you mean {'.'.join([*place[:-1], close[0]])}?)" if close else ""
+
+
+def _sections() -> dict[str, dict[str, Any]]:
+    """Returns the settings of every table but the mechanism's."""
+    kinds = {name: about.annotation for name, about in Recipe.model_fields.items() if name != "mechanism"}
+    return {name: dict(getattr(kind, "model_fields", {})) for name, kind in kinds.items()}

@@ -120,6 +120,9 @@ def test_a_printed_certificate_is_one(tmp_path):
     shown = str(outcome.certificate)
     assert shown.startswith("Certificate of digits: 1 releases") and "certified, ε = " in shown
     assert len(shown) < 600 and "Assurance(" not in shown
+    first, *rest = str(outcome).splitlines()  # it was a page of numbers
+    assert first.endswith(f"after 1 round ({outcome.folder})") and "test accuracy, AUC" in first
+    assert rest == shown.splitlines()
 
 
 def test_progress_comes_to_python_too(tmp_path):

@@ -21,6 +21,7 @@ from sordino.errors import DataError
 from sordino.models.checks import suited
 from sordino.models.outputs import scores
 from sordino.opening.feature_map import FeatureMap
+from sordino.printable import counted
 from sordino.runs.context import RunContext
 from sordino.runs.idle import steps_in_words
 from sordino.runs.scores import Scores, score
@@ -55,6 +56,11 @@ class Outcome:
     def simulation(self) -> bool:
         """Whether noise was drawn from a seed, which whoever knows it can take away."""
         return self.certificate.simulation
+
+    def __str__(self) -> str:
+        """Returns scores and certificate in words, as a run's last lines have them."""
+        reached = "no test records" if self.scores is None else self.scores.words()
+        return f"{reached} after {counted(self.rounds, 'round')} ({self.folder})\n{self.certificate}"
 
     @cached_property
     def model(self) -> nn.Module:
