@@ -110,11 +110,6 @@ MUTANTS: tuple[Mutant, ...] = (
         ("sensitivity before rounding", "Dither.event", assigned("l2", "length")),
     ),
     *killed_by(
-        "aggregate/test_dither.py::test_entries_that_doubles_cannot_tell_apart_stay_where_they_can",
-        "aggregate/dither.py",
-        ("no limit to entries", "Dither.round_rows", assigned("inside", "values")),
-    ),
-    *killed_by(
         "aggregate/test_integers.py::test_the_norm_is_bounded_whatever_comes_in",
         "aggregate/integers.py",
         ("accept any rounding", "Grid.round_rows", assigned("fits", "np.ones(len(left), bool)")),

@@ -167,3 +167,16 @@ def test_what_one_record_leaves_in_a_buffer_no_other_meets():
     x[0, 0] = 1e6
     beside = gradients.clipped_examples(row, x, torch.zeros(1, 3, dtype=torch.int64), torch.ones(1, 3), 1e9)[1]
     assert torch.equal(alone[0, 1:], beside[0, 1:])
+
+
+def test_an_engine_is_tried_as_clients_are_trained_on_one_thread() -> None:
+    """Several threads cut a product by its rows: the first run of a process took the loop, and resumed otherwise."""
+    model, record, threads = nn.Linear(64, 10), torch.randn(64), torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert (
+            engines.choose(nn.Sequential(model), cross_entropy, "auto", record, torch.device("cpu")).engine == "layers"
+        )
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)

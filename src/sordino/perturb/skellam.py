@@ -151,6 +151,10 @@ class SkellamShares:
             )
         return Fraction(self.variance) / (cohort - self.colluders)
 
+    def draw(self, width: int, bits: Bits) -> SkellamNoise:
+        """Client side: returns the share to add before masking."""
+        return skellam(self.share_variance(), width, bits)
+
     def removable(self, noise: SkellamNoise, survivors: int, bits: Bits) -> IntArray:
         """Client side, once: returns R, to be revealed and subtracted, now that the survivors are counted."""
         if self.variance == 0:
