@@ -10,11 +10,13 @@ import torch
 
 from federation.test_refusals import ASKED, operator, spent
 from sordino.account.ledger.ledger import Ledger
+from sordino.data.client_data import ClientData
 from sordino.errors import LedgerError
 from sordino.federation.memory import NodeMemory
 from sordino.messages import from_bytes
 from sordino.random.streams import Streams
-from sordino.stages import Shielded
+from sordino.stages import Shielded, Update
+from sordino.train.trainer import Trainer
 
 
 def said(path: Path, forget: bool) -> tuple[torch.Tensor, int]:
@@ -38,6 +40,21 @@ def test_what_a_muted_node_says_does_not_follow_from_its_last_update(tmp_path: P
     (known, paid), (blank, _) = said(tmp_path / "known", forget=False), said(tmp_path / "blank", forget=True)
     assert paid == 1, "the muted round is free"
     assert torch.equal(known, blank)
+
+
+def test_a_muted_node_does_not_look_at_its_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It trained first, and zeroed the result: whether that failed, and how long it took, was told for nothing."""
+    asked, seen = operator(tmp_path), list[int]()
+    train = Trainer.train
+
+    def noted(self: Trainer, w0: torch.Tensor, data: ClientData, *rest: object) -> Update:
+        seen.append(len(data.y))
+        return train(self, w0, data, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Trainer, "train", noted)
+    assert not asked.ask("contribute", mute=b"1").refused
+    assert seen == [0]
+    assert spent(asked) == 0
 
 
 def test_a_message_that_was_never_paid_for_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from sordino.data.client_data import ClientData
-from sordino.errors import DataError, ModelError
+from sordino.errors import ModelError
 from sordino.layout import Layout
 from sordino.models.losses import cross_entropy, mse
 from sordino.random.streams import Streams
@@ -229,13 +229,27 @@ def test_regression_has_no_accuracy_and_one_score_decides_by_its_sign():
     assert accuracy == float(((model(data.x)[:, 0] > 0) == (data.y > 0)).double().mean())
 
 
-def test_clear_errors_for_empty_clients_and_wrong_weights():
-    model, data = mlp(), cohort([4, 0, 5])
-    trainer = Trainer(model, cross_entropy, LocalTraining())
-    with pytest.raises(DataError, match="client 11 has no records"):
-        trainer.train(weights(model), data, Streams(0), 1)
+def test_clear_error_for_wrong_weights():
+    model = mlp()
     with pytest.raises(ModelError, match="one flat row"):
-        trainer.train(weights(model)[1:], cohort([4]), Streams(0), 1)
+        Trainer(model, cross_entropy, LocalTraining()).train(weights(model)[1:], cohort([4]), Streams(0), 1)
+
+
+@pytest.mark.parametrize("settings", [{"steps": 3, "epochs": None}, {"epochs": 2}, {"epochs": 1, "batch_size": 2}])
+def test_a_client_without_records_adds_nothing_and_changes_nobody(settings):
+    model, w0 = mlp(), weights(mlp())
+    trainer = Trainer(model, cross_entropy, LocalTraining(**settings))
+    with_it = trainer.train(w0, cohort([4, 0, 5]), Streams(0), 1).rows
+    assert not with_it[1].any() and with_it[[0, 2]].any(1).all()
+    data = cohort([4, 0, 5])
+    without_it = trainer.train(w0, data.some(np.array([True, False, True])), Streams(0), 1).rows
+    assert torch.equal(with_it[[0, 2]], without_it)
+    sums, counts, clipped = trainer.example_sum(w0, data, 1.0, 0.5, Streams(0), 1, per_client=True)
+    assert not sums[1].any() and counts[1] == clipped[1] == 0
+    noised = trainer.private_steps(w0, data, 1.0, 1.0, 0.5, 2, Streams(0), 1, batch=2.0).rows
+    assert torch.isfinite(noised).all() and noised[1].any(), "its steps are noise alone"
+    total, norms = trainer.clipped_sum(w0, data, 1.0, Streams(0), 1)
+    assert torch.isfinite(total).all() and norms[1] == 0
 
 
 def test_an_empty_cohort_gives_nothing():

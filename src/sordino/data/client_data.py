@@ -36,6 +36,10 @@ class ClientData:
         """Floats, or whole numbers (a text's)."""
         return self.x.dtype
 
+    def emptied(self) -> ClientData:
+        """Returns the same clients without any record."""
+        return ClientData(self.clients, np.zeros_like(self.offsets), self.x[:0], self.y[:0])
+
     def some(self, chosen: BoolArray) -> ClientData:
         """Returns the records of some of the clients, without a copy of them."""
         return self if chosen.all() else self._borrowed(chosen, np.arange(self.offsets[-1]), self.x, self.y)

@@ -12,7 +12,7 @@ import numpy as np
 from safetensors.torch import save
 
 from sordino.account.ledger.ledger import Ledger
-from sordino.aggregate.integers import to_residues
+from sordino.aggregate.integers import UIntArray, to_residues
 from sordino.aggregate.secure.checks import KeyRegistry
 from sordino.aggregate.secure.client import SumClient
 from sordino.aggregate.secure.keeper import FileKeeper
@@ -22,6 +22,7 @@ from sordino.aggregate.secure.terms import SumTerms
 from sordino.client.side import ClientSide, Contribution
 from sordino.data.client_data import ClientData
 from sordino.errors import NodeRefused, ProtocolError, SordinoError
+from sordino.federation.contribution import contribution, removable, tell
 from sordino.federation.limits import Cost, check_budget, check_cohort, check_data, check_plan, check_terms
 from sordino.federation.memory import NodeMemory
 from sordino.federation.messages import SENDING, Parcel, Stage
@@ -33,9 +34,7 @@ from sordino.federation.unsaid import unsaid
 from sordino.messages import from_bytes, to_bytes
 from sordino.random.streams import Entropy, Randomness
 from sordino.runs.context import RunContext
-from sordino.stages import Kept
-from sordino.stopwatch import Stopwatch
-from sordino.terms import Survivors, Terms, Turn
+from sordino.terms import Terms, Turn
 from sordino.types import IntArray
 
 Parts = dict[str, bytes]
@@ -129,11 +128,10 @@ class Node:
         with self.folder.ledger() as ledger:
             cost = check_budget(self.folder, ledger, context, opening.price())
             data = self._data(context)
-            with unsaid():
-                told = save({"told": opening.tell(data, Turn(terms, self.randomness)).contiguous()})
             self._pay(ledger, request, cost)
-        self._memory.keep_told(request, told)
-        return {"told": told}
+            tensors = {"told": tell(opening, data, Turn(terms, self.randomness)).contiguous()}
+        self._memory.keep_told(request, packed := save(tensors))
+        return {"told": packed}
 
     def _contribute(self, request: Parcel) -> Parts:
         """Trains and returns its message, as the server or everybody may see it (central and local trust)."""
@@ -148,9 +146,9 @@ class Node:
         with self.folder.ledger() as ledger:
             cost = self._quote(request, ledger, context, turn.terms)
             self._memory.claim(request, self.folder.policy.secure.releases)
-            sent = self._contribution(request, context, turn, data)
             self._pay(ledger, request, cost)
-            self._memory.remember(request.run, sent.state)  # paid first: noise on an unpaid message is not reused
+            sent = self._contribution(request, context, turn, data)
+            self._memory.remember(request.run, sent.state)
         return {"message": to_bytes(sent.message)}
 
     def _advertise(self, request: Parcel) -> Parts:
@@ -172,7 +170,7 @@ class Node:
         return {"sum": self._resumed(request).share(request.part("sum"))}
 
     def _mask(self, request: Parcel) -> Parts:
-        """Trains, and returns its message under its masks: paid for when it leaves, and not if it is refused."""
+        """Trains, and returns its message under its masks: not paid for if what others sent is refused."""
         context, plan = self._planned(request)
         terms, client = self._terms(request, context), self._resumed(request)
         told = alike(request.part("plan"), request.part("terms"))
@@ -180,15 +178,19 @@ class Node:
             raise ProtocolError("the round came with another plan, model or terms than those of its secure sum")
         turn, data = self._accepted(context, terms)
         with self.folder.ledger() as ledger:
-            cost = self._quote(request, ledger, context, terms)
-            sent = self._contribution(request, context, turn, data)
-            vector = to_residues(sent.message.rows.numpy(), client.terms.modulus_bits)[0]
-            if sent.kept is not None:
-                self._memory.keep(request, sent.kept)
+            cost, made = self._quote(request, ledger, context, terms), list[Contribution]()
+
+            def vector() -> UIntArray:
+                self._pay(ledger, request, cost)
+                sent = self._contribution(request, context, turn, data)
+                if sent.kept is not None:
+                    self._memory.keep(request, sent.kept)
+                made.append(sent)
+                return to_residues(sent.message.rows.numpy(), client.terms.modulus_bits)[0]
+
             masked = client.mask(request.part("sum"), vector)
-            self._pay(ledger, request, cost)
-            self._memory.remember(request.run, sent.state)  # paid first: noise on an unpaid message is not reused
-        return {"sum": masked, "stated": _number(float(sent.message.squared_multipliers[0]))}
+            self._memory.remember(request.run, made[0].state)
+        return {"sum": masked, "stated": _number(float(made[0].message.squared_multipliers[0]))}
 
     def _consent(self, request: Parcel) -> Parts:
         return {"sum": self._resumed(request).consent(request.part("sum"))}
@@ -205,7 +207,7 @@ class Node:
 
             def reveal(certain: int) -> IntArray:
                 survivors = np.array(client.terms.clients[:certain])  # who they are does not matter: how many does
-                row, removed[0] = _removable(self._side(context), turn, kept, survivors)
+                row, removed[0] = removable(self._side(context), turn, kept, survivors)
                 return row
 
             answer = client.unmask(request.part("sum"), reveal)
@@ -268,10 +270,8 @@ class Node:
         return data
 
     def _contribution(self, request: Parcel, context: RunContext, turn: Turn, data: ClientData) -> Contribution:
-        mute = np.array([self.folder.number]) if "mute" in request.parts else None
-        state = self._memory.state(request.run)
-        with unsaid():
-            return self._side(context).contribute(turn, data, state, Stopwatch(), mute)
+        state, mute = self._memory.state(request.run), "mute" in request.parts
+        return contribution(self._side(context), turn, data, state, mute)
 
     def _side(self, context: RunContext) -> ClientSide:
         return ClientSide(context.mechanism, context.trainer, context.randomness, context.layout.width)
@@ -285,15 +285,6 @@ class Node:
         folder = self.folder
         policy = replace(folder.policy.sum_policy(agreed.mechanism), federation=folder.policy.who.federation)
         return folder.identity, folder.registry.public_keys, policy, FileKeeper(folder.sums_dir)
-
-
-def _removable(side: ClientSide, turn: Turn, kept: Kept, certain: IntArray) -> tuple[IntArray, float]:
-    """Returns the part of the noise that is taken back when so many survivors are certain, and how much that is."""
-    revealed = side.reveal(turn, kept, Survivors(turn.round_, certain))
-    if revealed is None:
-        return np.zeros(kept.noise.shape[-1], np.int64), 0.0
-    rows: IntArray = revealed.rows.numpy()[0]
-    return rows, float(revealed.squared_multipliers[0])
 
 
 def _number(value: float) -> bytes:

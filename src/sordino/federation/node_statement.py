@@ -25,6 +25,9 @@ _ALWAYS = (
     "an operator may choose each run, and its noise, from what earlier ones released: a filter admitted every release, "
     "and what is promised is what the filter allows, whatever was chosen",
     "the price of what was released, which stands beside it, holds if all of it was fixed before the first release",
+    "not protected: whether this node's file can be read as its policy says and its records fit what a plan declares "
+    "(for eight declarations, ever), when it answers, and whether its machine holds out while it trains",
+    "no single record makes training fail on the others beside it",
 )
 
 

@@ -154,6 +154,7 @@ def _unprotected(context: RunContext) -> Iterator[str]:
     yield "how long rounds take, and when the ledger's heads were published"
     if not len(federation.train_x):
         yield "that members joined in the middle of a run, by the number of the ledger's heads"
+        yield "whether a member's file can be read and its records fit the declarations, and when a member answers"
 
 
 def _rests_on_others(mechanism: Mechanism) -> bool:

@@ -128,7 +128,8 @@ class EpochBatches:
     """Shuffled epochs, cut into batches of a fixed size; the last, shorter batch of an epoch is kept.
 
     **Formal guarantees**: in each epoch every record is used exactly once; every epoch is shuffled afresh.
-    **Edge cases**: a client whose batch holds all its records is not shuffled, as order cannot matter.
+    **Edge cases**: a client whose batch holds all its records is not shuffled, as order cannot matter; one without
+    records has empty batches.
     """
 
     shard: Shard
@@ -148,7 +149,7 @@ class EpochBatches:
     def step(self, step: int, count: int) -> Iterator[Rectangle]:
         """Yields the batches of the first `count` clients at a step; steps must be asked for in order."""
         batch, sizes = self.batch[:count], self.shard.sizes[:count]
-        per_epoch = -(-sizes // batch)
+        per_epoch = np.maximum(1, -(-sizes // np.maximum(1, batch)))
         epoch, place = np.divmod(step, per_epoch)
         fresh = np.flatnonzero((place == 0) & (per_epoch > 1))
         if len(fresh):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sordino.data.client_data import ClientData
-from sordino.errors import DataError, ModelError
+from sordino.errors import ModelError
 from sordino.layout import Layout
 from sordino.models.losses import Loss
 from sordino.random.streams import Randomness
@@ -52,8 +52,8 @@ class Trainer:
 
     **Formal guarantees**: the same seed and settings give the same bits, whatever else the machine does. Another chunk
     changes nothing but the last digits.
-    **Edge cases**: an empty cohort gives no rows, and zero sums. A client without records, and weights of the wrong
-    length, raise one clear error.
+    **Edge cases**: an empty cohort gives no rows, and zero sums. A client without records has nothing to add: its
+    update is zero, or the noise of its steps alone. Weights of the wrong length raise one clear error.
     """
 
     def __init__(
@@ -242,9 +242,6 @@ class Trainer:
         """
         if w0.shape != (self.width,):
             raise ModelError(f"the weights are {tuple(w0.shape)}, but the model has {self.width}: give one flat row.")
-        if not data.sizes.all():
-            empty = data.clients[np.argmin(data.sizes)]
-            raise DataError(f"client {empty} has no records: leave it out of the cohort, or give it data.")
         batch = self._batch(data.sizes) if batch is None else batch
         record = engines.footprint(self._gradients, data.input_shape, data.input_dtype)
         memory = 4 * (2 * record * batch + rows * self.width)

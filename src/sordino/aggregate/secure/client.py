@@ -135,10 +135,12 @@ class SumClient:
         after = replace(self._state, roster=view.roster.lines, held={side.place: secrets[side.place]})
         return self._answer(MessageKind.SHARES, body, after, _view=view)
 
-    def mask(self, inbox: bytes, vector: UIntArray) -> bytes:
-        """Takes in the shares that it holds of others, and returns its vector (residues modulo 2^b) under its masks."""
+    def mask(self, inbox: bytes, vector: UIntArray | Callable[[], UIntArray]) -> bytes:
+        """Takes in the shares that it holds of others, and returns its vector (residues modulo 2^b) under its masks.
+
+        A vector that is still to be made is made once nothing of what others sent can be refused any more.
+        """
         check_due(self._state, MessageKind.MASKED)
-        self._check_vector(vector)
         message, view = Inbox.parse(open_server(self.terms, MessageKind.INBOX, inbox)), self._view
         side, sharers = self._side, check_flags(view, message.sharers)
         senders = list(message.boxes)
@@ -151,7 +153,9 @@ class SumClient:
         check_signed(view, set(senders).difference(side.others), self._registry)
         held, complaints = side.opened(message.boxes, self._identity)
         partners = tuple(sorted({*senders, *(p for p in side.others if sharers[p])}))
-        masked = self._masked(vector, view.shared(sharers), partners)
+        made = vector() if callable(vector) else vector
+        self._check_vector(made)
+        masked = self._masked(made, view.shared(sharers), partners)
         after = replace(self._state, sent=True, sharers=sharers, held={**self._state.held, **held}, partners=partners)
         return self._answer(MessageKind.MASKED, Masked(masked, complaints).pack(self.terms), after)
 
