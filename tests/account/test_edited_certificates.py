@@ -150,3 +150,16 @@ def test_an_event_that_is_listed_twice_counts_twice(books, tmp_path):
         path.write_text(replace(made_up, signature=books.sign(made_up.message())).to_json())
         with pytest.raises(LedgerError, match="its events give another"):
             list(check(path))
+
+
+@pytest.mark.parametrize("chance", [-1e-3, -1.0, 1.0, 7.0])
+def test_nothing_is_put_into_delta_instead_of_taken_out(chance, books, tmp_path):
+    """Less than nothing taken out of δ is more δ than is told: 2.63 for 3.71 of three Gaussians of multiplier 2."""
+    document = made(books, early_end=4e-6)
+    one = document.promises[1]
+    proof, path = replace(one.proof, taken_out=chance), tmp_path / "certificate.json"
+    with pytest.raises(LedgerError, match="out of δ"):
+        forged = replace(one, proof=proof, numbers=numbers(proof, one.delta))
+        made_up = replace(document, promises=(document.promises[0], forged), signature="")
+        path.write_text(replace(made_up, signature=books.sign(made_up.message())).to_json())
+        list(check(path))

@@ -123,6 +123,8 @@ def curve_of(proof: Proof) -> Curve:
         curve = curves[0] if len(curves) == 1 else highest(curves)
     if proof.budget is not None and proof.budget_delta is not None:
         curve = _capped(curve, proof.budget, proof.budget_delta)
+    if not 0 <= proof.taken_out < 1:
+        raise LedgerError(f"the certificate takes {proof.taken_out:g} out of δ: it contradicts itself")
     if proof.taken_out:
         curve = taken_out(curve, proof.taken_out)
     return _pair(curve) if proof.group == 2 else curve
