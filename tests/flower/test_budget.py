@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp.strategy import FedAvg, Result
 
 from flower.in_process import MODEL, TinyGrid, app_of, exact_mod, federation, grow, record, server_context
@@ -36,6 +37,7 @@ def test_noise_is_calibrated_to_the_budget_and_the_rounds(run_config: dict[str, 
     wrapper, _ = play(run_config, federation(run_config, grow(0.1)), rounds=5)
     assert promised(wrapper) == pytest.approx(4.0, abs=1e-4) and promised(wrapper) <= 4.0
     assert wrapper.stopped is None and wrapper.privacy_spent().num_releases == 5  # type: ignore[union-attr]
+    assert wrapper.document is not None and wrapper.document.stopped == "rounds"
 
 
 def test_it_halts_before_the_budget_and_keeps_the_model(run_config: dict[str, Any]) -> None:
@@ -71,6 +73,23 @@ def test_the_cost_is_durable_before_anybody_is_asked(run_config: dict[str, Any])
     with Ledger.open(run_config["sordino.ledger"], write=False) as ledger:
         (entry,) = ledger.entries
         assert not entry.settled and len(entry.participants) == 4
+
+
+def test_a_run_that_its_user_ends_says_so_and_what_its_price_rests_on(run_config: dict[str, Any]) -> None:
+    """Whoever stops once the released model is good enough pays for the path: "after the planned rounds", it said."""
+
+    def enough(round_: int, model: ArrayRecord) -> MetricRecord | None:
+        if round_ == 2:
+            raise RuntimeError("good enough")
+        return None
+
+    wrapper = PrivateStrategy(FedAvg(min_available_nodes=1), server_context(run_config), randomness=Streams(0))
+    grid = federation(run_config, grow(0.1))
+    with pytest.raises(RuntimeError, match="good enough"):
+        wrapper.start(grid, record(MODEL), num_rounds=5, evaluate_fn=enough)
+    assert wrapper.document is not None and wrapper.document.releases == 2
+    assert wrapper.document.stopped == "interrupted"
+    assert any("did not follow from what it had released" in one for one in wrapper.document.statement.assumptions)
 
 
 def test_poisson_selection_costs_what_the_accountant_proves(run_config: dict[str, Any]) -> None:

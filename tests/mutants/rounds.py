@@ -283,6 +283,16 @@ MUTANTS: tuple[Mutant, ...] = (
         ("count what stands beside a message as it comes", "_beyond", assigned("allowed", "{}")),
     ),
     *killed_by(
+        "federation/test_muted.py::test_a_muted_node_does_not_look_at_its_records",
+        "federation/contribution.py",
+        ("train on records that are not paid for", "contribution", condition("False", "mute")),
+    ),
+    *killed_by(
+        "account/test_edited_certificates.py::test_nothing_is_put_into_delta_instead_of_taken_out",
+        "account/certificate/proof.py",
+        ("less than nothing taken out of delta", "curve_of", compared("True", "taken_out")),
+    ),
+    *killed_by(
         "aggregate/test_dither.py::test_entries_that_doubles_cannot_tell_apart_stay_below_the_largest",
         "aggregate/dither.py",
         ("entries of any size", "Dither.round_rows", called("clip", "_0")),

@@ -238,7 +238,8 @@ class PrivateSession:
 
     def certificate(self) -> tuple[Certificate, CertificateDocument]:
         """Returns what the ledger proves, and the public document of it."""
-        stopped = "budget" if self.stopped else None
+        whole = self._here.round_ >= self._rounds
+        stopped = "budget" if self.stopped else None if whole else "interrupted"
         certificate = self.charging.certificate(stopped)
         statement = statement_for(self.settings, self._mechanism, self._randomness.simulation)
         return certificate, self.charging.document(certificate, statement, stopped)

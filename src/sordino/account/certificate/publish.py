@@ -23,6 +23,7 @@ _BUDGET = "the budget, which the ledger let nobody exceed; what really was charg
 _FILTER = "the filter that admitted every release"
 _SHOWN = "the end of a run, or a view, shows who took part: sampling is not credited, and the server's promise holds"
 _RUNS = "settings of the runs on this ledger, and when each was ended, did not follow from what earlier ones released"
+_ENDED = "when the run was ended, before its planned rounds, did not follow from what it had released"
 _TWICE = "follows from zero_out: replacing a message moves the sum at most twice as far as silencing it"
 
 
@@ -51,8 +52,9 @@ def publish(
     cohort and to nobody else; and where it is credited to anybody, no number in the document depends on the coins of a
     client, apart from the model itself.
     """
-    if not _alone(ledger):  # a run that somebody ended from the keyboard is charged for what it played
-        statement = replace(statement, assumptions=(*statement.assumptions, _RUNS))
+    # a run that somebody ended from the keyboard is charged for what it played
+    more = [*([] if _alone(ledger) else [_RUNS]), *([_ENDED] if stopped == "interrupted" else [])]
+    statement = replace(statement, assumptions=(*statement.assumptions, *more))
     document = CertificateDocument(
         federation=ledger.federation,
         run=run,

@@ -20,6 +20,7 @@ _STOPPED = {
     "rounds": "after the planned rounds",
     "budget": "because the next release would have exceeded the budget",
     "target": "at its target accuracy",
+    "interrupted": "before its planned rounds, by whoever ran it",
     "diverged": "because training diverged; the model is the last one before that",
 }
 
