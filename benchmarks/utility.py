@@ -3,6 +3,7 @@
 python -m benchmarks.utility                          # every recipe, seeds 0 to 4; what is measured is not run again
 python -m benchmarks.utility --only mnist --seeds 1   # some recipes, by how their names begin
 python -m benchmarks.utility --ablation --only adult  # one part left out, added or changed; also: digits, mnist-…
+python -m benchmarks.utility --defaults               # nothing set but the features; also with --only
 python -m benchmarks.utility --write                  # the tables alone
 
 Data sets are looked for in $SORDINO_DATA. Results are kept in benchmarks/utility.jsonl, one line a run.
@@ -22,6 +23,7 @@ from typing import Any
 from scipy import stats
 
 import sordino
+from benchmarks import defaults
 from sordino.recipe import Recipe
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -137,7 +139,9 @@ def measure(name: str, seed: int, settings: tuple[str, ...] = (), label: str = "
     known = {(row["recipe"], row["seed"], row["label"]) for row in results()}
     if (name, seed, label) in known:
         return
-    recipe = Recipe.load(RECIPES / f"{name}.toml", [*settings, f"run.seed={seed}"])
+    bare = label == defaults.LABEL
+    recipe = Recipe.begin(settings=settings) if bare else Recipe.load(RECIPES / f"{name}.toml", settings)
+    recipe = recipe.but(run={"seed": seed})
     with TemporaryDirectory() as folder:
         cpu = time.process_time()
         outcome = sordino.run(recipe, out=Path(folder) / "run")
@@ -154,6 +158,10 @@ def measure(name: str, seed: int, settings: tuple[str, ...] = (), label: str = "
         "seconds": round(outcome.seconds, 1),
         "cpu_seconds": round(cpu, 1),
     }
+    if bare:
+        chosen = outcome.context.recipe
+        opening = [name for name in ("feature_mean", "channel_moment") if getattr(chosen.opening, name)]
+        row |= {"path": chosen.server.path, "opening": " and ".join(opening) or "none"}
     with RESULTS.open("a") as file:
         file.write(json.dumps(row) + "\n")
     print(json.dumps(row), flush=True)
@@ -218,7 +226,8 @@ def beside(label: str, pairs: list[tuple[float, float]]) -> str:
 def write() -> None:
     """Puts the tables into the page, between their marks."""
     text = PAGE.read_text()
-    for mark, table in (("recipes", main_table()), ("ablation", ablation_table())):
+    tables = {"recipes": main_table(), "ablation": ablation_table(), "defaults": defaults.table(results())}
+    for mark, table in tables.items():
         begin, end = f"<!-- {mark} -->\n", f"\n<!-- end of {mark} -->"
         head, _, rest = text.partition(begin)
         _, found, tail = rest.partition(end)
@@ -234,10 +243,15 @@ def main() -> None:
     parser.add_argument("--only", default="", help="how the names of the recipes to run begin")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many seeds, from 0 on")
     parser.add_argument("--ablation", action="store_true", help="leave out one part at a time")
+    parser.add_argument("--defaults", action="store_true", help="recipes that set nothing but the features")
     parser.add_argument("--write", action="store_true", help="write the tables and run nothing")
     chosen = parser.parse_args()
     if not chosen.write:
         for seed in range(chosen.seeds):
+            if chosen.defaults:
+                for name in (name for name in defaults.TASKS if name.startswith(chosen.only)):
+                    measure(name, seed, defaults.TASKS[name], defaults.LABEL)
+                continue
             if chosen.ablation:
                 for name in (name for name in ABLATION if name.startswith(chosen.only)):
                     for label, settings in ABLATION[name].items():

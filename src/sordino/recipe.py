@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ from sordino.sections.training import ModelSection, OpeningSection, ServerSectio
 
 _DEFAULT = Path(__file__).with_name("default.toml")
 """The embedded default: what runs when no recipe is named."""
+_STEP = {("server", "learning_rate"), ("mechanism", "clip_norm"), ("run", "rounds")}
+"""What of it says how long a step is, and how many there are."""
 
 
 class Recipe(Section):
@@ -49,22 +51,27 @@ class Recipe(Section):
     run: RunSection = Field(default_factory=RunSection)
     ledger: LedgerSection = Field(default_factory=LedgerSection)
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _usual(cls, value: Any) -> Any:
-        """Begins from the embedded recipe where no mechanism is named: the same defaults on every way in."""
-        if not isinstance(value, Mapping):
-            return value
-        mine = value.get("mechanism", {})
+    def _usual(cls, value: Any, validated: Callable[[Any], Recipe]) -> Recipe:
+        """Begins from the embedded recipe where no mechanism is named: the same defaults on every way in.
+
+        Its step gives way to the features': it counts as left open where these say what it should be.
+        """
+        mine = value.get("mechanism", {}) if isinstance(value, Mapping) else {"name": ""}
         if not isinstance(mine, Mapping) or "name" in mine:
-            return value
-        whole = dict(value)
+            return validated(value)
+        whole, embedded = dict(value), list[tuple[str, str]]()
         for section, usual in _parse(_DEFAULT).items():
             given = whole.get(section, {})
             if isinstance(given, Mapping):
                 steps = section == "server" and "path" in given  # which takes the place of a learning rate
                 whole[section] = dict(given) if steps else usual | dict(given)
-        return whole
+                embedded += [(section, field) for field in usual if field not in given]
+        recipe = validated(whole)
+        for section, field in set(embedded) & _STEP if recipe._could_follow else ():
+            getattr(recipe, section).model_fields_set.discard(field)
+        return recipe
 
     @model_validator(mode="before")
     @classmethod
@@ -79,6 +86,27 @@ class Recipe(Section):
         if named and isinstance(deal, Mapping) and "kind" not in deal:
             return {**value, "partition": {**deal, "kind": "by_key"}}
         return value
+
+    @property
+    def follows_features(self) -> bool:
+        """Whether what the recipe leaves open follows from its features (`advise/by_features.py`).
+
+        That asks for rows of norm 1, a linear model, a mechanism that calibrates constant noise, and a step that nobody
+        has chosen.
+
+        **Edge cases**: a recipe that was written out whole (by `sordino recipe`, or in a run folder) leaves nothing
+        open: a step that is missing there is the mechanism's own, as it was when the recipe was written.
+        """
+        given = self.server.model_fields_set
+        written_out = {"momentum", "weight_decay", "average"} <= given
+        return self._could_follow and not written_out and not {"path", "learning_rate"} & given
+
+    @property
+    def _could_follow(self) -> bool:
+        spec, chosen = MECHANISMS[self.mechanism.name], self.mechanism
+        rows = self.data.features != "none" and self.data.feature_norm != "none"
+        linear = self.model.name == "linear" and self.model.loss in ("auto", "cross_entropy")
+        return rows and linear and spec.prepares and chosen.mode == "certified" and self.budget.epsilon is not None
 
     @classmethod
     def load(cls, path: Path | str | None = None, settings: Sequence[str] = ()) -> Recipe:

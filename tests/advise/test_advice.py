@@ -133,6 +133,19 @@ def test_what_is_missing_is_named() -> None:
     assert "--records and --epsilon and --features must be given" in str(told.exception)
 
 
+def test_a_recipe_with_features_is_advised_what_it_gets(tmp_path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text('[mechanism]\nname = "dp_sgd"\n[data]\nfeatures = "scattering"\n')
+    found = json.loads(asked(str(path), "--json").stdout)
+    context = assemble(Recipe.load(path))
+    assert found["settings"].items() >= context.settled.values.items() and found["settings"]["server.path"] == 869
+    assert "server.learning_rate" not in found["settings"]
+    assert found["server_learning_rate"] == pytest.approx(context.step.learning_rate)
+    assert found["noise_multiplier"] == pytest.approx(context.mechanism.adapter.start().noise_multiplier, rel=0.03)
+    settings = [f"{name}={str(value).lower()}" for name, value in found["settings"].items()]
+    assert assemble(Recipe.load(path, settings)).recipe == context.recipe, "the command that it shows is that run"
+
+
 def test_a_recipe_speaks_for_itself(tmp_path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(Recipe.load(None, ["mechanism.name=dp_sgd"]).to_toml())
@@ -140,5 +153,6 @@ def test_a_recipe_speaks_for_itself(tmp_path) -> None:
     assert record["known"] == {
         "clients": 1437, "records": 1437, "parameters": 650, "epsilon": 1.0, "delta": 1e-5, "trust": "distributed",
         "unit": "record", "dropout": 0.0, "regression": 0, "smallest": 640,
+        "by_features": {},
     }  # fmt: skip
     assert record["works"] is True

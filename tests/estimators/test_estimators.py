@@ -18,8 +18,12 @@ from torch import nn
 
 from sordino.account.certificate.check import check
 from sordino.account.ledger.ledger import Ledger
+from sordino.advise.by_features import settled
+from sordino.data.public import PublicCounts
 from sordino.errors import BudgetExceeded, DataError, RecipeError, SordinoError, SordinoWarning
+from sordino.estimators import fitting
 from sordino.recipe import Recipe
+from sordino.runs.run import run
 from sordino.sklearn import PrivateClassifier, PrivateRegressor, Undeclared
 
 pytestmark = pytest.mark.filterwarnings("ignore::sordino.errors.SordinoWarning")
@@ -63,6 +67,27 @@ def test_it_learns_under_its_budget_and_says_so(tumours: Any) -> None:
     odds = model.predict_proba(tumours[0])
     assert odds.shape == (569, 2) and np.allclose(odds.sum(1), 1)
     assert np.array_equal(model.classes_[odds.argmax(1)], model.predict(tumours[0]))
+
+
+def test_with_features_the_defaults_are_a_recipes(tumours: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One set of defaults: what is left open is what a recipe gets that declares the same."""
+    seen = []
+    monkeypatch.setattr(fitting, "run", lambda recipe, **given: seen.append(recipe) or run(recipe, **given))
+    model = classifier(features="random", rounds=None).fit(*tumours)
+    declared = PublicCounts(1, 569, 2)
+    tree = {"data": {"features": "random"}, "mechanism": {"name": "dp_sgd", "trust": "central"}}
+    recipe = settled(Recipe.from_dict({**tree, "budget": {"epsilon": 4.0}}), declared, (10,)).recipe
+    assert seen[0].server == recipe.server and recipe.server.path is not None
+    assert seen[0].mechanism == recipe.mechanism and seen[0].opening == recipe.opening
+    assert model.n_iter_ == recipe.run.rounds == 40 and "bias" not in dict(model.model_.named_parameters())
+    assert model.score(*tumours) > 0.8
+    assert np.allclose(model.predict_proba(tumours[0][:3]), model.predict_proba(tumours[0])[:3])
+    classifier(features="random", rounds=7, learning_rate=3.0).fit(*tumours)
+    assert seen[1].server.learning_rate == 3.0 and seen[1].server.path is None and seen[1].run.rounds == 7
+    classifier(rounds=None).fit(*tumours)
+    assert seen[2].run.rounds == 40 and seen[2].server.path is None and seen[2].model.bias
+    with pytest.raises(Undeclared, match="features is 'scattering'"):
+        classifier(features="scattering").fit(*tumours)
 
 
 def test_the_document_can_be_checked_by_itself(tumours: Any, tmp_path: Path) -> None:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sordino.account.plan.planner import solve
 from sordino.account.plan.scenario import Scenario
 from sordino.advise.cautions import cautions
 from sordino.advise.outlook import expected
 from sordino.errors import AccountingError
-from sordino.mechanisms.choice import Known, choose
+from sordino.mechanisms.choice import Choice, Known, choose
 from sordino.printable import counted
 from sordino.types import Trust, Unit
 
@@ -50,6 +51,8 @@ class Situation:
     """Features of a record where a number is to be predicted from them; 0 where classes are."""
     smallest: int = 1
     """Fewest parameters of a model that looks at every feature: nobody is told to train a smaller one."""
+    by_features: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that follow from a recipe's features (`by_features.py`), by name: they take the place of usual ones."""
 
     def __post_init__(self) -> None:
         if self.clients < 1 or self.records < self.clients:
@@ -121,6 +124,8 @@ def advise(known: Situation) -> Advice:
             known.dropout,
         )
     )
+    if known.by_features:
+        return _with_features(known, unit, plan, picked)
     step = GRADIENT_STEP / (known.regression or 1) if unit == "record" and known.trust != "local" else UPDATE_STEP
     works = plan.signal_to_noise >= 1
     settings: dict[str, object] = {"mechanism.name": picked.mechanism, "mechanism.clip_norm": CLIP_NORM}
@@ -140,12 +145,41 @@ def advise(known: Situation) -> Advice:
         noise_multiplier=plan.noise_multiplier or 0.0,
         stddev=plan.stddev,
         signal_to_noise=plan.signal_to_noise,
-        why=(
-            *((_fine(plan),) if works else (_noisy(plan), *_remedies(known, plan))),
-            *picked.why,
-            *map(_sentence, cautions(unit, known.clients, known.records, known.epsilon, known.delta)),
-        ),
+        why=_why(known, unit, plan, picked),
         settings=settings,
+    )
+
+
+def _with_features(known: Situation, unit: Unit, plan: Scenario, picked: Choice) -> Advice:
+    """Returns the advice whose step follows from features of norm 1; `plan` still says whether it can work."""
+    chosen = known.by_features
+    rounds, clip_norm = int(chosen.get("run.rounds", MOST_ROUNDS)), float(chosen.get("mechanism.clip_norm", CLIP_NORM))
+    played = solve(replace(known.scenario(unit, rounds), clip_norm=clip_norm)).scenario
+    spent = sum(float(chosen.get(f"opening.{name}", 0)) ** 2 for name in ("feature_mean", "channel_moment"))
+    left = math.sqrt(1 - spent)
+    settings = {"mechanism.name": picked.mechanism} | {f"mechanism.{k}": v for k, v in picked.settings.items()}
+    return Advice(
+        works=plan.signal_to_noise >= 1,
+        mechanism=picked.mechanism,
+        unit=unit,
+        trust=known.trust,
+        rounds=rounds,
+        clip_norm=clip_norm,
+        server_learning_rate=float(chosen["server.path"]) / (rounds * clip_norm),
+        noise_multiplier=(played.noise_multiplier or 0.0) / left,
+        stddev=played.stddev / left,
+        signal_to_noise=played.signal_to_noise * left,
+        why=(*_why(known, unit, plan, picked), "Rows have norm 1, and what the recipe leaves open follows from that."),
+        settings={**settings, **chosen, "budget.epsilon": known.epsilon, "budget.delta": known.delta},
+    )
+
+
+def _why(known: Situation, unit: Unit, plan: Scenario, picked: Choice) -> tuple[str, ...]:
+    works = plan.signal_to_noise >= 1
+    return (
+        *((_fine(plan),) if works else (_noisy(plan), *_remedies(known, plan))),
+        *picked.why,
+        *map(_sentence, cautions(unit, known.clients, known.records, known.epsilon, known.delta)),
     )
 
 

@@ -87,6 +87,7 @@ def _from_recipe(path: Path, settings: list[str]) -> Situation:
         lost,
         regression=0 if classes else features,
         smallest=features * max(1, classes),
+        by_features=context.settled.values if context.settled else {},
     )
 
 
@@ -107,4 +108,4 @@ def _show(found: Advice, recipe: Path | None) -> None:
 
 
 def _word(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else str(value).lower() if value is False else str(value)

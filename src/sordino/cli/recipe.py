@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from rich.table import Table
 
 from sordino.cli.idle import refuse_options
 from sordino.cli.shown import terminal
+
+if TYPE_CHECKING:
+    from sordino.recipe import Recipe
 
 
 def recipe(
@@ -20,6 +23,7 @@ def recipe(
 ) -> None:
     """Check a recipe and print it with every default written out, or explain all settings.
 
+    What is left open and follows from features is written out as a run would have it; for that the data are looked up.
     PATH is a TOML file; without one it is the embedded default. With --explain it is the section or the mechanism to
     explain, and without one all are.
     """
@@ -27,8 +31,9 @@ def recipe(
     from sordino.recipe import Recipe
 
     if not explain:
-        chosen = Recipe.load(path, set_ or ())
-        print(chosen.model_dump_json(indent=2) if as_json else chosen.to_toml(), end="\n" if as_json else "")
+        chosen, why = _settled(Recipe.load(path, set_ or ()))
+        told = f"# {why}\n{chosen.to_toml()}" if why else chosen.to_toml()
+        print(chosen.model_dump_json(indent=2) if as_json else told, end="\n" if as_json else "")
         return
     refuse_options(("set_",), "on what --explain lists: leave one of them out")
     if as_json:
@@ -39,6 +44,16 @@ def recipe(
         print(strict_json.dumps(Recipe.model_json_schema(), indent=2))
     else:
         _explain(None if path is None else str(path))
+
+
+def _settled(recipe: Recipe) -> tuple[Recipe, str]:
+    """Returns the recipe with what follows from its features, and a sentence on that."""
+    if not recipe.follows_features:
+        return recipe, ""  # nothing to import torch for
+    from sordino.runs.setup import settle
+
+    found = settle(recipe)
+    return found.recipe, found.why
 
 
 def _explain(only: str | None) -> None:
@@ -69,13 +84,15 @@ def _rows(table: Table, section: str, model: Any, title: str | None = None) -> N
 
 def _default(section: str, model: Any, name: str, default: Any) -> str:
     """Returns a default, and what the embedded recipe has in its place (which begins where no mechanism is named)."""
+    from sordino.advise.by_features import FOLLOWS
     from sordino.recipe import Recipe
 
     shown = "–" if default is None else str(default)
-    embedded = getattr(Recipe(), section)
-    if not isinstance(embedded, model) or getattr(embedded, name) == default:
-        return shown
-    return f"{shown} (embedded recipe: {getattr(embedded, name)})"
+    embedded, follows = getattr(Recipe(), section), FOLLOWS.get(f"{section}.{name}")
+    beside = [f"embedded recipe: {getattr(embedded, name)}"] if isinstance(embedded, model) else []
+    beside = [] if not beside or getattr(embedded, name) == default else beside
+    beside += [f"left open, with data.features: {follows}"] if follows else []
+    return f"{shown} ({'; '.join(beside)})" if beside else shown
 
 
 def _meaning(about: Any) -> str:

@@ -43,9 +43,10 @@ def tune(
     certificate, and the best trial's model is the result.
     """
     from sordino.recipe import Recipe
-    from sordino.tune.grid import DEFAULT, SettingsGrid
+    from sordino.tune.grid import SettingsGrid, usual_grid
 
-    chosen, searched = Recipe.load(recipe, set_ or ()), SettingsGrid.parse(grid or DEFAULT)
+    chosen = _settled(Recipe.load(recipe, set_ or ()), grid or [], charged)
+    searched = SettingsGrid.parse(grid or usual_grid(chosen))
     if charged:
         refuse_options(("on", "seeds", "jobs"), "on a charged search, which has no stand-in data: leave it out")
         told = _charged(chosen, searched, trials, out, as_json)
@@ -56,6 +57,19 @@ def tune(
         print(strict_json.dumps(told))
     else:
         _show(told)
+
+
+def _settled(recipe: Recipe, grid: Sequence[str], charged: bool) -> Recipe:
+    """Returns the recipe with what follows from its features, unless the grid searches another kind of step.
+
+    A charged search opens with no release: that share is left out.
+    """
+    from sordino.runs.setup import settle
+
+    if any(line.strip().startswith("server.learning_rate") for line in grid):
+        return recipe
+    alone = charged and not {"feature_mean", "channel_moment"} & recipe.opening.model_fields_set
+    return settle(recipe.but(opening={"feature_mean": 0.0}) if alone else recipe).recipe
 
 
 def _free(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -46,7 +46,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         population: int | str | None = None,
         model: str | nn.Module = "linear",
         hidden: tuple[int, ...] = (32,),
-        rounds: int = 40,
+        features: Literal["none", "random"] = "none",
+        rounds: int | None = None,
         learning_rate: float | None = None,
         ledger: str | Path | None = None,
         federation: str | None = None,
@@ -66,6 +67,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
             population=population,
             model=model,
             hidden=hidden,
+            features=features,
             rounds=rounds,
             learning_rate=learning_rate,
             ledger=ledger,

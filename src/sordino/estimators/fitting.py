@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 from torch import Tensor, nn
 
+from sordino.advise.by_features import settled
+from sordino.data.features import FeatureSettings
 from sordino.data.federation import Federation
 from sordino.data.public import FARTHEST, PublicCounts
 from sordino.data.ranges import Outside, scaled
@@ -62,7 +64,8 @@ class PrivateEstimator(BaseEstimator):
         population: int | str | None = None,
         model: str | nn.Module = "linear",
         hidden: tuple[int, ...] = (32,),
-        rounds: int = 40,
+        features: Literal["none", "random"] = "none",
+        rounds: int | None = None,
         learning_rate: float | None = None,
         ledger: str | Path | None = None,
         federation: str | None = None,
@@ -83,8 +86,10 @@ class PrivateEstimator(BaseEstimator):
             population: declared number of groups, or `observed`; one without groups.
             model: `linear`, `mlp`, another of sordino's by name, or a torch module of your own.
             hidden: widths of hidden layers (`mlp`).
-            rounds: number of noisy steps.
-            learning_rate: server step size; by default the mechanism's.
+            features: `random`: cosines of 1,000 public random frequencies of each scaled row, of norm 1; what is left
+                open (bias, clip norm, rounds, step) then follows from declared numbers, as in a recipe.
+            rounds: number of noisy steps (default: 40, or what follows from features).
+            learning_rate: server step size; by default the mechanism's, or what follows from features.
             ledger: a file that remembers what was spent, over fits and programs.
             federation: the name under which the ledger knows these data.
             random_state: None draws from the operating system; a seed repeats, and stamps the certificate simulation.
@@ -101,6 +106,7 @@ class PrivateEstimator(BaseEstimator):
         self.population = population
         self.model = model
         self.hidden = hidden
+        self.features = features
         self.rounds = rounds
         self.learning_rate = learning_rate
         self.ledger = ledger
@@ -121,8 +127,11 @@ class PrivateEstimator(BaseEstimator):
         federation = self._federation(X, y, classes, groups)
         own = self.model if isinstance(self.model, nn.Module) else None
         with own_words(), tempfile.TemporaryDirectory() as folder:
+            recipe = Recipe.begin(self._sections() | {"public": federation.declared})
+            if own is None:
+                recipe = settled(recipe, federation.declared, federation.input_shape, featured=True).recipe
             outcome = run(
-                Recipe.begin(self._sections() | {"public": federation.declared}),
+                recipe.but(run={"evaluate_every": recipe.run.rounds}),
                 model=own,
                 federation=federation,
                 out=Path(folder) / "run",
@@ -143,8 +152,10 @@ class PrivateEstimator(BaseEstimator):
         self._ranges = ranges_of(self.feature_ranges, list(getattr(self, "feature_names_in_", ())), X.shape[1])
         people = 1 if groups is None else count_of("population", self.population, len(np.unique(owners)))
         told = PublicCounts(people, self._expected(len(X)), classes, test=True, part=True)
+        if self.features not in ("none", "random"):
+            raise Undeclared(f"features is {self.features!r}: choose none or random; the others are made of images")
         with own_words():
-            x = self._scaled(X, self.outside)
+            x = self._rows(X, self.outside)
             return Federation.of(x, y, owners, None, classes, 0, self.federation or "X", told)
 
     def _expected(self, found: int) -> int:
@@ -180,7 +191,8 @@ class PrivateEstimator(BaseEstimator):
         return {
             "mechanism": mechanism,
             "budget": {"epsilon": "none" if self.epsilon is None else self.epsilon, "delta": self.delta},
-            "run": {"rounds": self.rounds, "evaluate_every": self.rounds, **seed},
+            "run": seed if self.rounds is None else {"rounds": self.rounds, **seed},
+            "data": {} if self.features == "none" else {"features": self.features},
             "model": model,
             "server": {} if self.learning_rate is None else {"learning_rate": self.learning_rate},
             "ledger": {"path": self.ledger, "federation": self.federation},
@@ -205,16 +217,17 @@ class PrivateEstimator(BaseEstimator):
                 )
         return settings
 
-    def _scaled(self, X: NDArray[Any], outside: Outside) -> Tensor:
+    def _rows(self, X: NDArray[Any], outside: Outside) -> Tensor:
+        """Returns rows as the model sees them: scaled by their ranges, and made into features if wanted."""
         x = torch.from_numpy(np.array(X, dtype=np.float32))
-        return scaled("X", x, self._ranges, outside=outside) if self._ranges else x
+        return FeatureSettings(self.features)(scaled("X", x, self._ranges, outside=outside) if self._ranges else x)
 
     def _outputs(self, X: Any) -> NDArray[np.float64]:
         """Returns what the trained model says of each row."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False)
         with torch.no_grad():
-            out: Tensor = self.model_(self._scaled(X, "clip"))
+            out: Tensor = self.model_(self._rows(X, "clip"))
         return np.asarray(out.double().numpy())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -41,7 +41,8 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         population: int | str | None = None,
         model: str | nn.Module = "linear",
         hidden: tuple[int, ...] = (32,),
-        rounds: int = 40,
+        features: Literal["none", "random"] = "none",
+        rounds: int | None = None,
         learning_rate: float | None = None,
         ledger: str | Path | None = None,
         federation: str | None = None,
@@ -61,6 +62,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
             population=population,
             model=model,
             hidden=hidden,
+            features=features,
             rounds=rounds,
             learning_rate=learning_rate,
             ledger=ledger,

@@ -83,7 +83,7 @@ class Deployment:
         self.__dict__.pop("context", None)
         with self._books() as charging:
             server = ServerSide(self.context.mechanism, self.context.step, charging, self.randomness)
-            run, rounds = str(self.run_folder.facts()["run"]), self.recipe.run.rounds
+            run, rounds = str(self.run_folder.facts()["run"]), self.context.recipe.run.rounds
             telling = Telling(self.federation, registry, run, rounds, charging.spent)
             plan = plan_of(self.context, run, registry.population, registry.version)
             known, operator = self._journal, self.federation.operator

@@ -24,6 +24,7 @@ from sordino.runs.context import RunContext
 from sordino.runs.folder import RunFolder
 from sordino.runs.idle import idle
 from sordino.runs.judgement import uneven
+from sordino.runs.setup import settle
 from sordino.runs.stream import stream_name
 from sordino.runs.subject import GivenInPython, facts_of, keep_start, named_in, recall, refuse_own_mechanism
 
@@ -49,6 +50,8 @@ def going_on(
         RecipeError: one of them is another now, or has to be given again.
     """
     stored = folder.recipe()
+    if model is None and federation is None and mechanism is None:
+        recipe = settle(recipe).recipe
     if recipe.mechanism.noise_multiplier is None and stored.mechanism.name == recipe.mechanism.name:
         # noise that was planned with what a ledger had left stands in the stored recipe alone
         recipe = recipe.but(mechanism={"noise_multiplier": stored.mechanism.noise_multiplier})
@@ -121,7 +124,8 @@ def opening_words(context: RunContext) -> list[str]:
     told, mechanism = context.federation.declared, context.mechanism
     found = outlook(mechanism, told.people, told.total, context.layout.width)
     foretold = found is not None and math.isfinite(found.signal_to_noise)
-    why = [f"auto: {' '.join(mechanism.why)}"] if mechanism.why else []
+    why = [context.settled.why] if context.settled and context.settled.why else []
+    why += [f"auto: {' '.join(mechanism.why)}"] if mechanism.why else []
     last = [expected(found.stddev, found.signal_to_noise, context.recipe.run.rounds)] if found and foretold else []
     return [str(context.trainer.choice), *why, *last]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from sordino.account.accountants.target import PrivacyTarget
+from sordino.advise.by_features import Settled
 from sordino.data.federation import Federation
 from sordino.layout import Layout
 from sordino.mechanism import Mechanism
@@ -35,6 +36,8 @@ class RunContext:
     step: ServerStep
     target: PrivacyTarget
     randomness: Randomness
+    settled: Settled | None = None
+    """What the recipe left open and its features decided."""
 
     def state(self, weights: Tensor) -> dict[str, Tensor]:
         """Returns the whole state of the model with these weights: frozen layers and buffers too."""

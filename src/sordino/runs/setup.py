@@ -12,6 +12,7 @@ from torch import nn
 from sordino import data, models
 from sordino.account.accountants.exact import separation_for
 from sordino.account.accountants.target import PrivacyTarget
+from sordino.advise.by_features import Settled, settled
 from sordino.aggregate.secure_sum import SecureSum
 from sordino.aggregate.sharded_sum import ShardedSum
 from sordino.data.federation import Federation
@@ -35,6 +36,8 @@ from sordino.train.settings import LocalTraining
 from sordino.train.trainer import Trainer
 from sordino.types import Trust
 
+_PLAIN_RECORDS: dict[str, Any] = {"features": "none", "feature_colours": "plain", "normalise": "none", "cache": None}
+
 
 def assemble(
     recipe: Recipe,
@@ -43,6 +46,8 @@ def assemble(
     mechanism: Mechanism | None = None,
 ) -> RunContext:
     """Returns the context of a run; a model, data or mechanism of the user's own take the recipe's place."""
+    found = Settled(recipe) if model or mechanism else settle(recipe, federation)
+    recipe = found.recipe
     federation = declared(recipe, federation or load(recipe))
     module = built(recipe, federation) if model is None else models.in_memory(model)
     federation = federation.mapped(partial(models.suited, module))
@@ -75,7 +80,23 @@ def assemble(
         _step(recipe, mechanism, facts, shape),
         facts.target,
         Streams(recipe.run.seed),
+        found,
     )
+
+
+def settle(recipe: Recipe, federation: Federation | None = None) -> Settled:
+    """Returns the recipe with values for what follows from its features: the one place where it gets them.
+
+    Without a federation the recipe's own is loaded for the shape of a record, and no features are made. Where records
+    are elsewhere, or the recipe declares their shape, that is the shape of features.
+    """
+    if not recipe.follows_features:
+        return Settled(recipe)
+    if federation is None:
+        federation = load(recipe.but(data=_PLAIN_RECORDS))
+    told = declared(recipe.but(public={"shape": None}), federation).declared
+    shape = recipe.public.shape
+    return settled(recipe, told, shape or federation.input_shape, featured=shape is not None)
 
 
 def _composed(recipe: Recipe, facts: PublicFacts, record: tuple[int, ...]) -> Mechanism:

@@ -13,6 +13,8 @@ from sordino.recipe import Recipe
 
 DEFAULT = ("mechanism.clip_norm=0.1,0.5,2", "server.learning_rate=0.5,2,8")
 """How far a unit is heard, and how far the server goes: what every mechanism has."""
+AROUND = (0.5, 1, 2)
+"""What a recipe's own clip norm and path are tried at, where it has a path."""
 _SEPARATOR = ","
 _FREE = ("mechanism", "train", "server")
 """Sections that may be searched: they are no part of the task and of the promise."""
@@ -59,6 +61,19 @@ class SettingsGrid:
             tuple(f"{name}={value}" for name, value in zip(names, chosen, strict=True))
             for chosen in product(*self.values.values())
         ]
+
+
+def usual_grid(recipe: Recipe) -> tuple[str, ...]:
+    """Returns what is searched where nobody says: `DEFAULT`, or what lies around a recipe's path and its clip norm."""
+
+    def around(name: str, value: float) -> str:
+        return f"{name}={_SEPARATOR.join(f'{value * factor:g}' for factor in AROUND)}"
+
+    path = recipe.server.path
+    if path is None:
+        return DEFAULT
+    clip_norm = around("mechanism.clip_norm", recipe.mechanism.clip_norm)
+    return (clip_norm,) if path == "auto" else (clip_norm, around("server.path", path))
 
 
 def with_settings(recipe: Recipe, settings: Sequence[str]) -> Recipe:

@@ -73,19 +73,23 @@ class FeatureSettings:
         """Returns the pure steps, in order, for records that make a batch of so many dimensions."""
         if self.kind == "none":
             return ()
-        first: FeaturePart
-        if self.kind == "scattering":
-            first = Scattering(self.scales, self.angles)
-        elif self.kind == "patches":
-            first = WhitenedPatches(self.count, seed=self.seed)
-        elif dimensions == _IMAGES:
-            first = RandomPatches(self.count, seed=self.seed)
-        else:
-            first = RandomFourier(self.count, seed=self.seed)
-        parts: tuple[FeaturePart, ...] = (first, *self._norms())
+        parts: tuple[FeaturePart, ...] = (self._first(dimensions), *self._norms())
         if self.mirror:
             parts = (Mirrored(parts),)
         return (Opponent(), *parts) if self.colours == "opponent" else parts
+
+    def shape(self, record: tuple[int, ...]) -> tuple[int, ...]:
+        """Returns the shape of the features of a record of this shape."""
+        return record if self.kind == "none" else self._first(len(record) + 1).shape(record)
+
+    def _first(self, dimensions: int) -> Scattering | WhitenedPatches | RandomPatches | RandomFourier:
+        if self.kind == "scattering":
+            return Scattering(self.scales, self.angles)
+        if self.kind == "patches":
+            return WhitenedPatches(self.count, seed=self.seed)
+        if dimensions == _IMAGES:
+            return RandomPatches(self.count, seed=self.seed)
+        return RandomFourier(self.count, seed=self.seed)
 
     def _norms(self) -> tuple[FeaturePart, ...]:
         norm = self.norm if self.norm != "auto" else "root" if self.kind == "scattering" else "unit"
