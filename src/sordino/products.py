@@ -4,7 +4,9 @@ Libraries have kernels of their own for thin matrices. They add up a row's produ
 the row begins in memory, and so from its place among others, and choose another kernel where there are few rows. A
 record that comes or goes moves all those after it to other places: what was exactly zero for some of them (before a
 ReLU, say) is then a little more or less, and their gradients are others altogether. So thin matrices are made wide by
-zeros, and few rows many. What is assumed of libraries beyond that is tried before training (`train/alike.py`).
+zeros, few rows many, and many rows are multiplied a part at a time: MKL was seen (AVX-512) to take another kernel below
+16 rows where the matrix comes transposed, and from 190 rows on where it does not and is large. What is assumed of
+libraries beyond that is tried before training (`train/alike.py`).
 """
 
 from __future__ import annotations
@@ -16,8 +18,17 @@ from torch.nn import functional
 THIN = 16
 """Matrices with fewer rows or columns than this are made wider."""
 
+FEW = 16
+"""Fewest rows of products with a transposed matrix."""
+
 _MANY = 256
 """Fewest rows where several threads may share them out."""
+
+_PART = 128
+"""Most rows of one product with a matrix that is not transposed, where it is large."""
+
+_LARGE = 2**14
+"""Fewest entries of a large matrix."""
 
 
 def wide(tensor: Tensor, dimensions: int) -> Tensor:
@@ -32,13 +43,47 @@ def first(tensor: Tensor, entries: int) -> Tensor:
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Returns x·Wᵀ + b for rows `[…, inputs]`, of which there are at least four, on one thread."""
+    """Returns x·Wᵀ + b for rows `[…, inputs]`, of which there are at least `FEW`, on one thread."""
     return first(functional.linear(wide(x, 1), wide(weight, 2), None if bias is None else wide(bias, 1)), len(weight))
 
 
+def shared(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Returns x·Wᵀ + b for rows `[…, inputs]`, of which there are at least four, on one thread: faster for many."""
+    found = times(x, weight.mT.contiguous())
+    return found if bias is None else found.add_(bias)
+
+
 def times(x: Tensor, weight: Tensor) -> Tensor:
-    """Returns x·W for rows, as `linear` does."""
-    return first(wide(x, 1) @ wide(weight, 2), weight.shape[1])
+    """Returns x·W for rows `[…, inputs]`, of which there are at least four, on one thread."""
+    rows, turned = wide(x, 1).flatten(0, -2), wide(weight, 2)  # flat, or the library may take them one by one
+    if turned.numel() < _LARGE or len(rows) <= _PART:
+        out = torch.mm(rows, turned)
+    else:
+        parts = rows.tensor_split(-(-len(rows) // _PART))  # of about the same length, so that none is short
+        out = rows.new_empty(len(rows), turned.shape[1])
+        for some, found in zip(parts, out.tensor_split(len(parts)), strict=True):
+            torch.mm(some, turned, out=found)
+    return first(out, weight.shape[1]).view(*x.shape[:-1], -1)
+
+
+def stacked(x: Tensor, weights: Tensor, biases: Tensor | None = None) -> Tensor:
+    """Returns x·Wᵀ + b of each of several weights `[n, outputs, inputs]`, for rows `[n, b, inputs]` of its own."""
+    count = x.shape[1]
+    filled = wide(x, 1) if count >= FEW else functional.pad(wide(x, 1), (0, 0, 0, FEW - count))
+    turned = wide(weights, 2).mT
+    if biases is None:
+        found = torch.bmm(filled, turned)
+    else:
+        found = torch.baddbmm(wide(biases, 1).unsqueeze(1), filled, turned)
+    return first(found[:, :count], weights.shape[1])
+
+
+def stacked_times(x: Tensor, weights: Tensor) -> Tensor:
+    """Returns x·W of each of several weights `[n, inputs, outputs]`, for rows `[n, b, inputs]` of its own."""
+    filled, turned = wide(x, 1), wide(weights, 2)
+    parts = filled.tensor_split(-(-x.shape[1] // _PART), 1)
+    found = [torch.bmm(some, turned) for some in parts]
+    return first(found[0] if len(found) == 1 else torch.cat(found, 1), weights.shape[2])
 
 
 def plus(base: Tensor, x: Tensor, weight: Tensor) -> Tensor:

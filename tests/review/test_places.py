@@ -10,6 +10,7 @@ from sordino.data.features.settings import FeatureSettings
 from sordino.layout import Layout
 from sordino.models.losses import cross_entropy
 from sordino.opening.feature_map import FeatureMap
+from sordino.products import shared, stacked, stacked_times, times
 from sordino.random.streams import Streams
 from sordino.train import engine as engines
 from sordino.train.alike import batch_alike, clients_alike
@@ -142,6 +143,30 @@ def test_features_of_an_image_alone_are_those_among_others(threads):
             assert all(torch.equal(made(x[start:].clone()), everybody[start:]) for start in (1, 31, 33))
     finally:
         torch.set_num_threads(before)
+
+
+PRODUCTS = {
+    "one matrix": shared,
+    "one matrix, backwards": lambda x, w, b: times(x, w.mT.contiguous()),
+    "several matrices": lambda x, w, b: stacked(x.expand(2, -1, -1), w.expand(2, -1, -1), b.expand(2, -1))[1],
+    "several, backwards": lambda x, w, b: stacked_times(x.expand(2, -1, -1), w.mT.contiguous().expand(2, -1, -1))[1],
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize(("inputs", "outputs"), [(784, 32), (784, 200), (1000, 256), (200, 112), (512, 10), (64, 16)])
+def test_a_row_is_multiplied_alike_beside_any_number_of_others(inputs, outputs, name):
+    """With AVX-512 all rows changed where 15 became 16, and in large matrices where 191 became 192."""
+    draws = torch.Generator().manual_seed(inputs)
+    weight, bias = torch.randn(outputs, inputs, generator=draws), torch.randn(outputs, generator=draws)
+    x = torch.randn(inputs, generator=draws).expand(700, -1).contiguous()
+    wanted = PRODUCTS[name](x[:4], weight, bias)[0]
+    for count in (4, 6, 12, 15, 16, 17, 48, 127, 128, 129, 176, 184, 191, 192, 193, 256, 257, 608, 700):
+        found = PRODUCTS[name](x[:count], weight, bias)
+        assert torch.equal(found, wanted.expand(count, -1)), count
+    apart = x[:12].view(4, 3, -1).transpose(0, 1)
+    assert torch.equal(shared(apart, weight, bias), shared(x[:12], weight, bias).view(3, 4, -1))
+    assert torch.equal(shared(x[None, :6].transpose(0, 1), weight, bias)[:, 0], shared(x[:6], weight, bias))
 
 
 class Leaning(LayeredGradients):

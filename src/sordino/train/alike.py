@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from sordino.products import FEW
 from sordino.train.gradients import Gradients
 
 COMPANY = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
@@ -14,7 +15,7 @@ COMPANY = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
 TRIED = (4, 6, 12, 48)
 """Those that are tried before every training."""
 
-FULL = 8
+FULL = FEW
 """Fewest records of which answers are compared, and of which their number is a multiple."""
 
 _PLACES = 8
@@ -72,7 +73,7 @@ def _of_clients(count: int, gradients: Gradients, weights: Tensor, x: Tensor, y:
     return gradients.gradients(weights.repeat(count, 1), x[many], y[many], shares), norms
 
 
-def answers_alike(gradients: Gradients, weights: Tensor, x: Tensor, lengths: Sequence[int] = (8, 24, 48)) -> bool:
+def answers_alike(gradients: Gradients, weights: Tensor, x: Tensor, lengths: Sequence[int] = (16, 32, 48)) -> bool:
     """Returns whether the model says the same of the first record, to the bit, at every place among several others."""
     said = []
     for length in lengths:

@@ -20,6 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from sordino.layout import Layout
 from sordino.models.losses import Loss
 from sordino.models.outputs import scores
+from sordino.products import FEW
 from sordino.train.closed_form import output_error
 from sordino.train.gradients import Gradients
 from sordino.train.layered import LayeredGradients
@@ -45,7 +46,7 @@ class TappedGradients(LayeredGradients):
     **Edge cases**: a model that `vmap` cannot run raises here, and not later.
     """
 
-    fewest = 8  # among fewer records, the library was seen to add up the products over time in another order
+    fewest = FEW  # among fewer than 8, the library was seen to add up the products over time in another order, too
 
     def __init__(self, model: nn.Module, loss: Loss, record: Tensor, clients: Gradients) -> None:
         self.loss, self._clients, self._layout = loss, clients, Layout.of(model)

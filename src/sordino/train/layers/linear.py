@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sordino.products import first, inner, linear, times, wide
+from sordino.products import inner, shared, stacked, stacked_times, times
 from sordino.train.layers.layer import DOUBLE_ERROR, FLOOR, PIECE, SINGLE_ERROR, TINY, Component, product
 
 
@@ -31,17 +31,14 @@ class Linear:
         weight = self.weight.of(rows)
         bias = None if self.bias is None else self.bias.of(rows)
         if rows.shape[0] < x.shape[0]:
-            return linear(x, weight[0], None if bias is None else bias[0]), x
-        flat, turned = wide(x.flatten(1, -2), 1), wide(weight, 2).mT
-        y = torch.bmm(flat, turned) if bias is None else torch.baddbmm(wide(bias, 1).unsqueeze(1), flat, turned)
-        return first(y, weight.shape[1]).view(*x.shape[:-1], -1), x
+            return shared(x, weight[0], None if bias is None else bias[0]), x
+        return stacked(x.flatten(1, -2), weight, bias).reshape(*x.shape[:-1], -1), x
 
     def backward(self, rows: Tensor, saved: Tensor, error: Tensor) -> Tensor:
         weight = self.weight.of(rows)
         if rows.shape[0] < error.shape[0]:
             return times(error, weight[0])
-        found = torch.bmm(wide(error.flatten(1, -2), 1), wide(weight, 2))
-        return first(found, weight.shape[2]).view(*error.shape[:-1], -1)
+        return stacked_times(error.flatten(1, -2), weight).view(*error.shape[:-1], -1)
 
     def gradient(self, x: Tensor, error: Tensor, out: Tensor) -> None:
         x, error = x.flatten(1, -2), error.flatten(1, -2)
