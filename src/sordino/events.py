@@ -145,7 +145,7 @@ def named(guarantees: Iterable[Guarantee]) -> dict[str, Guarantee]:
     }
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Charge:
     """What one release costs every unit that pays for it, in one guarantee.
 

@@ -236,7 +236,7 @@ class Mechanism:
 
     def _miscounted(self) -> Iterator[str]:
         """Yields what noise counts on and selection, trust or sum do not give."""
-        needed, kept = self.separation, getattr(self.selector, "separation", 1)
+        needed, kept = self.rounds_apart, getattr(self.selector, "rounds_apart", 1)
         if needed > kept:
             yield (
                 f"cannot be composed: its noise needs participations that are {needed} rounds apart and its selection "
@@ -256,9 +256,9 @@ class Mechanism:
             )
 
     @property
-    def separation(self) -> int:
+    def rounds_apart(self) -> int:
         """How many rounds apart a client's participations must be: more than 1 where noise remembers earlier rounds."""
-        return int(getattr(self.perturber, "separation", 1))
+        return int(getattr(self.perturber, "rounds_apart", 1))
 
     @property
     def coins_are_secret(self) -> bool:

@@ -22,29 +22,29 @@ PUBLISHED = {
 `toeplitz.optimize_banded_toeplitz(n, bands)`, `toeplitz.per_query_error(strategy_coef=…, n=n)`."""
 
 SENSITIVITIES = {(3, 1): 1.145644, (3, 4): 2.291288, (4, 3): 1.984313, (5, 9): 1.968502, (3, 99): 2.291288}
-"""(separation, participations) → `sensitivity.get_sensitivity_banded` of jax_privacy 2.0.0, for bands 1, ½, ¼ over 12
+"""(rounds_apart, participations) → `sensitivity.get_sensitivity_banded` of jax_privacy 2.0.0, for bands 1, ½, ¼ over 12
 rounds."""
 
 
-def brute_force(bands: list[float], rounds: int, separation: int, participations: int) -> float:
+def brute_force(bands: list[float], rounds: int, rounds_apart: int, participations: int) -> float:
     """Returns the largest ‖C·u‖ over every pattern that is allowed and every choice of signs (of one coordinate)."""
     made, largest = matrix(np.array(bands), rounds), 0.0
     for count in range(1, participations + 1):
         for pattern in combinations(range(rounds), count):
-            if any(b - a < separation for a, b in pairwise(pattern)):
+            if any(b - a < rounds_apart for a, b in pairwise(pattern)):
                 continue
             for signs in product((-1.0, 1.0), repeat=count):
                 largest = max(largest, float(np.linalg.norm(made[:, pattern] @ np.array(signs))))
     return largest
 
 
-@pytest.mark.parametrize(("separation", "participations"), [(3, 1), (3, 2), (3, 4), (4, 3), (5, 2)])
-def test_no_allowed_pattern_moves_more_and_one_moves_as_much(separation: int, participations: int) -> None:
+@pytest.mark.parametrize(("rounds_apart", "participations"), [(3, 1), (3, 2), (3, 4), (4, 3), (5, 2)])
+def test_no_allowed_pattern_moves_more_and_one_moves_as_much(rounds_apart: int, participations: int) -> None:
     bands = [1.0, 0.5, 0.25]
-    found = brute_force(bands, 12, separation, participations)
-    stated = sensitivity(np.array(bands), 12, separation, participations)
+    found = brute_force(bands, 12, rounds_apart, participations)
+    stated = sensitivity(np.array(bands), 12, rounds_apart, participations)
     assert found <= stated * (1 + 1e-12)
-    if (participations - 1) * separation + len(bands) <= 12:  # else the last column is cut off in every pattern
+    if (participations - 1) * rounds_apart + len(bands) <= 12:  # else the last column is cut off in every pattern
         assert found == pytest.approx(stated)
 
 

@@ -12,9 +12,8 @@ from sordino.account.certificate.certificate import CURVE_DELTAS, Certificate, C
 from sordino.account.certificate.verify import verify
 from sordino.account.ledger.budget import Budget
 from sordino.account.ledger.coverage import implies
-from sordino.account.ledger.leaving import chance_of_early_end
 from sordino.account.ledger.ledger import Ledger
-from sordino.errors import AccountingError, LedgerError, LedgerTampered
+from sordino.errors import LedgerError, LedgerTampered
 from sordino.events import Charge, GaussianDpEvent, Guarantee, PoissonSampledDpEvent, Unbounded
 
 SERVER = Guarantee("client", "server", "zero_out")
@@ -186,16 +185,6 @@ class TestEarlyEnd:
     def test_too_likely_means_no_amplification(self, ledger):
         likely = certify(ledger, 1e-5, early_end=1e-5)
         assert likely.entry("client", "outsider").epsilon == likely.entry("client", "server").epsilon
-
-    def test_the_chance_is_a_tail_of_coins(self):
-        rng, population, minimum, rate, rounds, cap = np.random.default_rng(0), 12, 6, 0.3, 10, 4
-        coins = rng.binomial(rounds, rate, (100_000, population - 1))
-        fewer = ((coins < cap).sum(axis=1) < minimum).mean()
-        assert chance_of_early_end(population, minimum, rate, rounds, cap) == pytest.approx(fewer, rel=0.03)
-        assert chance_of_early_end(1000, 10, 0.01, 50, 10) < 1e-300
-        assert chance_of_early_end(10, 10, 0.5, 50, 1) == pytest.approx(1.0)
-        with pytest.raises(AccountingError):
-            chance_of_early_end(10, 11, 0.5, 50, 1)
 
 
 class TestVerify:

@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from sordino.account.accountants import exact as gaussian
 from sordino.account.accountants.accountant import price
-from sordino.account.ledger.leaving import chance_of_early_end, chance_over_schedule
+from sordino.account.ledger.leaving import chance_over_schedule
 from sordino.errors import AccountingError
 from sordino.events import GaussianDpEvent
 
@@ -56,7 +56,8 @@ def test_dearer_rounds_later_are_seen_and_equal_ones_agree_with_the_binomial():
     """F9: θ < 1. Priced like the first round, the run seems to end rarely; over the schedule it does not."""
     left, rates = np.full(40, 10.0), [0.3] * 20
     constant = chance_over_schedule(left, 5, rates, [1.0] * 20)
-    same = chance_of_early_end(40, 5, 0.3, 20, 10)
+    # Bin(20, 0.3) ≥ 10 coins use a client up: so many of the 39 others that fewer than 5 are left
+    same = float(binom.sf(40 - 5 - 1, 39, binom.sf(9, 20, 0.3)))
     assert constant <= 20 * same + 1e-12
     # At the last round a client cannot pay when 10 of 19 coins came up: one tail of the sum that was added up.
     last = float(binom.sf(40 - 5 - 1, 39, binom.sf(9, 19, 0.3)))

@@ -46,13 +46,13 @@ def test_a_recipe_that_forgets_gets_a_schedule() -> None:
 
 
 def test_separated_clients_get_banded_noise_where_it_leaves_less_than_coins() -> None:
-    central = replace(FACTS, trust="central", separation=10)
+    central = replace(FACTS, trust="central", rounds_apart=10)
     found = {epsilon: choose(replace(central, epsilon=epsilon)) for epsilon in (1.0, 8.0)}
     assert found[1.0].mechanism == "dp_fedavg" and found[1.0].sampling_rate == 0.1
     assert found[8.0].mechanism == "banded" and found[8.0].settings == {"groups": 10}
     assert "1.21 times" in found[1.0].why[1] and "0.68 times" in found[8.0].why[1]
     mechanism = cast(
-        "mechanism.name=auto", "mechanism.trust=central", "mechanism.separation=4", "budget.epsilon=20"
+        "mechanism.name=auto", "mechanism.trust=central", "mechanism.rounds_apart=4", "budget.epsilon=20"
     ).mechanism
     assert mechanism.name in ("banded", "dp_fedavg") and mechanism.trust == "central"
 
@@ -75,7 +75,7 @@ def test_the_command_says_why() -> None:
     app = typer.Typer()
     app.command()(plan)
     facts = ["--choose", "--population", "1000", "--rounds", "40", "--epsilon", "8"]
-    more = ["--trust", "central", "--separation", "10"]
+    more = ["--trust", "central", "--rounds-apart", "10"]
     told = json.loads(CliRunner().invoke(app, [*facts, *more, "--json"], catch_exceptions=False).stdout)
     assert told["mechanism"] == "banded" and len(told["why"]) == 3
     assert "mechanism.groups = 10" in CliRunner().invoke(app, [*facts, *more], catch_exceptions=False).stdout

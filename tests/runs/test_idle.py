@@ -49,7 +49,7 @@ def found(*settings):
         (("mechanism.name=dp_sgd", "mechanism.mode=faithful"), "mechanism.mode", "leave it out"),
         (("mechanism.name=geometric", "mechanism.shrink=0.5"), "mechanism.shrink", "mechanism.refine"),
         (("mechanism.name=fedavg", "mechanism.clip_norm=2"), "mechanism.clip_norm", "dp_fedavg"),
-        (("mechanism.name=auto", "mechanism.separation=3"), "mechanism.separation", "mechanism.trust = 'central'"),
+        (("mechanism.name=auto", "mechanism.rounds_apart=3"), "mechanism.rounds_apart", "mechanism.trust = 'central'"),
         (("mechanism.name=fed_cad", "mechanism.headroom=2"), "mechanism.headroom", "mechanism.obsolete"),
         (("mechanism.name=component_adaptive", "mechanism.beta=2"), "mechanism.beta", "mechanism.mode = 'faithful'"),
         (

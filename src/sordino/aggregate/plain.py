@@ -88,7 +88,7 @@ class PlainSum:
         side = {name: partial.side.get(name, 0) + total for name, total in columns}
         return replace(
             partial,
-            total=partial.total + message.rows.sum(0, dtype=torch.float64),
+            total=partial.total + _added(message.rows),
             clients=(*partial.clients, message.clients),
             weight=partial.weight + float(message.weights.sum()),
             noise=partial.noise.plus(message, partial.sensitivity),
@@ -96,7 +96,7 @@ class PlainSum:
         )
 
     def subtract(self, partial: PartialSum, revealed: Revealed) -> PartialSum:
-        total = partial.total - revealed.rows.sum(0, dtype=torch.float64)
+        total = partial.total - _added(revealed.rows)
         return replace(partial, total=total, noise=partial.noise.minus(revealed))
 
     def finish(self, partial: PartialSum, vanished: Vanished) -> Summed:
@@ -111,6 +111,11 @@ class PlainSum:
             partial.sensitivity,
             partial.side,
         )
+
+
+def _added(rows: Tensor) -> Tensor:
+    """Returns the sum of rows in double precision; one row is its own."""
+    return rows[0].double() if len(rows) == 1 else rows.sum(0, dtype=torch.float64)
 
 
 def require(survivors: int, cohort: int, tolerance: float | None, fewest: int = 0) -> None:

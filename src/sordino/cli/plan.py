@@ -21,7 +21,7 @@ _OF_CONVERGENCE = (
     "divergence", "gap", "printed",
 )  # fmt: skip
 _CHOICE = ("choose", "unit", "trust", "population", "rounds", "parameters", "epsilon", "delta", "dropout")
-_OF_CHOICE = ("separation", "weight_decay", "momentum")
+_OF_CHOICE = ("rounds_apart", "weight_decay", "momentum")
 """Options that each kind of plan looks at, and those that no other does."""
 
 
@@ -47,7 +47,9 @@ def plan(
     choose: Annotated[
         bool, typer.Option("--choose", help="pick a mechanism for these facts, and say why in three sentences")
     ] = False,
-    separation: Annotated[int, typer.Option(min=1, help="--choose: a client can take part once in so many rounds")] = 1,
+    rounds_apart: Annotated[
+        int, typer.Option(min=1, help="--choose: a client can take part once in so many rounds")
+    ] = 1,
     weight_decay: Annotated[float, typer.Option(help="--choose: share of the model that the server takes away")] = 0.0,
     momentum: Annotated[float, typer.Option(help="--choose: the server's momentum")] = 0.0,
     plot: Annotated[Path | None, typer.Option(help="write the trade-off as an HTML plot")] = None,
@@ -115,7 +117,7 @@ def plan(
             raise AccountingError("--choose needs --population, --rounds and --epsilon: they are what it follows from")
         forgets = Contraction(decay=weight_decay, momentum=momentum)
         delta = 1e-5 if delta is None else delta
-        facts = Known(unit, trust, population, rounds, parameters, epsilon, delta, dropout, separation, forgets)  # type: ignore[arg-type]
+        facts = Known(unit, trust, population, rounds, parameters, epsilon, delta, dropout, rounds_apart, forgets)  # type: ignore[arg-type]
         _choice(chosen_for(facts), as_json)
         return
     refuse_options(_OF_CHOICE, "without --choose, which follows from it: add that, or leave it out")

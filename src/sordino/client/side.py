@@ -69,7 +69,8 @@ class ClientSide:
         width = self.trainer.width if self.width is None else self.width
         if terms.weights.shape != (width,):
             raise ProtocolError(f"the broadcast model has {terms.weights.numel()} weights and {width} are trained here")
-        if not np.isin(data.clients, terms.cohort).all():
+        everybody = np.array_equal(data.clients, terms.cohort)  # in a simulation, mostly: seen at a tenth of the cost
+        if not (everybody or np.isin(data.clients, terms.cohort).all()):
             raise ProtocolError("the terms do not name this client: take part in the rounds that ask for it")
         return Turn(terms, self.randomness)
 

@@ -69,8 +69,9 @@ class PartitionTable:
 
     def indices(self, clients: IntArray) -> tuple[IntArray, IntArray]:
         sizes = self.sizes(clients)
-        places = np.repeat(self.offsets[clients], sizes) + positions_within(sizes)
-        return offsets_of(sizes), self.order[places]
+        offsets = offsets_of(sizes)
+        places = np.arange(offsets[-1]) + np.repeat(self.offsets[clients] - offsets[:-1], sizes)
+        return offsets, self.order[places]
 
     @classmethod
     def of_sizes(cls, order: IntArray, sizes: IntArray) -> PartitionTable:

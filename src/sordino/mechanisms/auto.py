@@ -1,7 +1,7 @@
 """auto: picks a mechanism, its schedule and settings from public facts alone (`mechanisms/choice.py`).
 
 **Formal guarantees**: those of the mechanism that is chosen. The choice follows from declared facts and from the recipe
-(population, parameters, ε, dropouts, separation, weight decay, momentum): no record is looked at, so it costs nothing.
+(population, parameters, ε, dropouts, rounds apart, weight decay, momentum): no record is looked at, so it is free.
 A run, and `sordino plan --choose`, say what is chosen, and why, in three sentences.
 """
 
@@ -28,11 +28,11 @@ class Auto(Options):
     name: Literal["auto"] = "auto"
     unit: Unit = Field("client", description="whose presence is to be hidden")
     trust: Trust = Field("distributed", description="how far the server is trusted: no mechanism asks for more")
-    separation: int = Field(1, ge=1, description="a client can take part once in so many rounds (central trust)")
+    rounds_apart: int = Field(1, ge=1, description="a client can take part once in so many rounds (central trust)")
 
     def idle(self) -> dict[str, str]:
         why = f"where mechanism.trust is '{self.trust}': set mechanism.trust = 'central'"
-        return {} if self.trust == "central" else {"separation": why}
+        return {} if self.trust == "central" else {"rounds_apart": why}
 
 
 def choice_for(options: Auto, facts: PublicFacts) -> Choice:
@@ -47,7 +47,7 @@ def choice_for(options: Auto, facts: PublicFacts) -> Choice:
             facts.target.limit("mechanism.name to one that you choose yourself"),
             facts.target.delta,
             facts.tolerance,
-            options.separation,
+            options.rounds_apart,
             contraction_of(facts),
         )
     )

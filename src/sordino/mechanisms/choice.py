@@ -57,13 +57,13 @@ class Known:
     epsilon: float
     delta: float
     dropout: float = 0.0
-    separation: int = 1
+    rounds_apart: int = 1
     """A client can take part once in so many rounds at most."""
     contraction: Contraction = field(default_factory=Contraction)
 
     def __post_init__(self) -> None:
         require_delta(self.delta)
-        for name in ("population", "rounds", "parameters", "epsilon", "separation"):
+        for name in ("population", "rounds", "parameters", "epsilon", "rounds_apart"):
             require(name, getattr(self, name), getattr(self, name) > 0, "above 0")
         require("rounds", self.rounds, self.rounds <= MANY_ROUNDS, f"at most {MANY_ROUNDS}")
         shares = {
@@ -88,7 +88,7 @@ class Choice:
 
 def choose(known: Known) -> Choice:
     """Returns what suits these facts; data are not looked at."""
-    if known.separation > 1 and known.unit == "client" and known.trust == "central":
+    if known.rounds_apart > 1 and known.unit == "client" and known.trust == "central":
         return _separated(known)
     reach = known.contraction.reach(known.rounds)
     theta = best_theta(known.contraction, known.rounds)
@@ -131,7 +131,7 @@ def _scheduled(known: Known, theta: float, left: float) -> Choice:
 
 def _separated(known: Known) -> Choice:
     """Returns banded noise or coins, whichever leaves less noise in the final model."""
-    apart, rounds = known.separation, known.rounds
+    apart, rounds = known.rounds_apart, known.rounds
     bands = np.array(coefficients(min(apart, rounds), rounds))
     times = math.ceil(rounds / apart)
     banded = noise_multiplier_for(known.epsilon, known.delta, lambda z: {CorrelatedGaussian(z): times})

@@ -48,7 +48,7 @@ class BandedNoise(Perturber):
     adjacency: Adjacency = "zero_out"
 
     @property
-    def separation(self) -> int:
+    def rounds_apart(self) -> int:
         """How many rounds two participations of one unit must be apart at least."""
         return len(self.bands)
 

@@ -19,7 +19,8 @@ def divergence(context: RunContext, weights: Tensor, loss: float | None, round_:
     **Formal guarantees**: it follows from the released model, and from the loss on test records only where these are
     public: what a stop gives away is a function of releases, and is charged as one (`Charging.forfeit`).
     """
-    finite = bool(torch.isfinite(weights.float().square().sum()))  # beyond 10^19 every score and square overflows
+    single = weights.float()
+    finite = math.isfinite(torch.dot(single, single))  # beyond 10^19 every score and square overflows
     if finite and (loss is None or math.isfinite(loss) or not context.federation.test_public):
         return None
     what = "the test loss" if finite else "the model's weights"

@@ -66,7 +66,7 @@ def _past_what_was_reserved(last: Checkpoint, context: RunContext, charging: Cha
     Earlier contributions are in such a round, too. With fresh noise it would show them once more, and those who made
     them do not pay for it; a round that is left out shows nothing. What can be repeated to the bit is played again.
     """
-    if charging.repeatable or last.stopped is not None or context.mechanism.separation < 2:
+    if charging.repeatable or last.stopped is not None or context.mechanism.rounds_apart < 2:
         return last
     reserved = (entry.round_ for entry in charging.ledger.entries if entry.run == charging.run)
     round_ = max(last.here.round_, *reserved, 0)

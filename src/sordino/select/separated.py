@@ -26,7 +26,7 @@ class Separated:
     groups: int
 
     @property
-    def separation(self) -> int:
+    def rounds_apart(self) -> int:
         """How many rounds two participations of one client are apart at least."""
         return self.groups
 

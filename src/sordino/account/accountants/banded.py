@@ -55,18 +55,18 @@ def inverse_column(bands: FloatArray, rounds: int) -> FloatArray:
     return inverse
 
 
-def sensitivity(bands: FloatArray, rounds: int, separation: int, participations: int) -> float:
+def sensitivity(bands: FloatArray, rounds: int, rounds_apart: int, participations: int) -> float:
     """Returns how far C·X moves at most when one unit of norm 1 takes part so often, so far apart.
 
     Raises:
         AccountingError: participations may be closer than there are bands: columns overlap, and this bound is void.
     """
-    if separation < len(bands):
+    if rounds_apart < len(bands):
         raise AccountingError(
-            f"participations may be {separation} rounds apart and noise has {len(bands)} bands: "
+            f"participations may be {rounds_apart} rounds apart and noise has {len(bands)} bands: "
             "columns overlap, so use at most as many bands"
         )
-    most = min(participations, -(-rounds // separation))
+    most = min(participations, -(-rounds // rounds_apart))
     return float(np.sqrt(most) * np.linalg.norm(bands[:rounds]))
 
 

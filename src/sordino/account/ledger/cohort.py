@@ -86,7 +86,8 @@ class Cohort:
     def pack(self) -> bytes:
         """Returns the bytes to store."""
         if self.sparse is not None:
-            gaps = np.diff(self.sparse, prepend=np.uint32(0)).astype("<u4")
+            gaps = self.sparse.astype("<u4")
+            gaps[1:] -= self.sparse[:-1]
             return _SPARSE + zlib.compress(gaps.tobytes(), 1)
         assert self.dense is not None
         return _DENSE + zlib.compress(self.dense.tobytes(), 1)

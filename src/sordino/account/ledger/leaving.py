@@ -46,28 +46,6 @@ def chance_written_down(entries: Iterable[LedgerEntry]) -> float:
     return min(1.0, sum(worst.values()))
 
 
-def chance_of_early_end(population: int, minimum: int, rate: float, rounds: int, cap: int) -> float:
-    """Returns a bound on the chance that one client's own coins decide whether the run goes on.
-
-    Args:
-        population: clients of the federation.
-        minimum: the run ends when fewer than this many can still pay.
-        rate: chance of being selected in a round.
-        rounds: planned rounds.
-        cap: participations after which a client is left out.
-
-    Formal guarantees: with at least `minimum` *other* clients left in the last round, the run goes on in both worlds,
-    with the client and without. Others are used up independently, each with probability P(Bin(rounds, rate) ≥ cap), so
-    the chance that fewer are left is a binomial tail. It is the same in both worlds and can be added to δ.
-    """
-    if not (0 < rate <= 1 and population >= 1 and 0 <= minimum <= population and rounds >= 1 and cap >= 1):
-        raise AccountingError(
-            "an early end needs a rate in (0, 1], at least one round, and a minimum up to the population"
-        )
-    used_up = binom.sf(cap - 1, rounds, rate)
-    return float(binom.sf(population - minimum - 1, population - 1, used_up))
-
-
 def chance_over_schedule(
     left: FloatArray, minimum: int, rates: Sequence[float], costs: Sequence[float], capacity: float | None = None
 ) -> float:
