@@ -186,7 +186,8 @@ class Node:
                 if sent.kept is not None:
                     self._memory.keep(request, sent.kept)
                 made.append(sent)
-                return to_residues(sent.message.rows.numpy(), client.terms.modulus_bits)[0]
+                residues: UIntArray = to_residues(sent.message.rows.numpy(), client.terms.modulus_bits)[0]
+                return residues
 
             masked = client.mask(request.part("sum"), vector)
             self._memory.remember(request.run, made[0].state)
