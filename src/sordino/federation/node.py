@@ -82,7 +82,7 @@ class Node:
             return request.answer(told, node=number).sealed(self.folder.identity)
 
     def refusal(self, request: Parcel, sentence: str) -> Parcel:
-        """Returns a refusal, signed where nothing of the round has left this node: whoever refuses pays nothing.
+        """Returns a refusal, signed where this node has paid for nothing of the round: nothing has left it then.
 
         **Formal guarantees**: a request that the operator did not sign, or that is delivered once more after it was
         answered, gets no signature: a SuperLink could pass that off as the node's answer, and the message that left
