@@ -82,7 +82,7 @@ class Node:
             return request.answer(told, node=number).sealed(self.folder.identity)
 
     def refusal(self, request: Parcel, sentence: str) -> Parcel:
-        """Returns a refusal, signed where nothing of the round has left this node: whoever refuses pays nothing.
+        """Returns a refusal, signed where this node has paid for nothing of the round: nothing has left it then.
 
         **Formal guarantees**: a request that the operator did not sign, or that is delivered once more after it was
         answered, gets no signature: a SuperLink could pass that off as the node's answer, and the message that left
@@ -186,8 +186,8 @@ class Node:
                 if sent.kept is not None:
                     self._memory.keep(request, sent.kept)
                 made.append(sent)
-                rows: UIntArray = to_residues(sent.message.rows.numpy(), client.terms.modulus_bits)
-                return rows[0]
+                residues: UIntArray = to_residues(sent.message.rows.numpy(), client.terms.modulus_bits)[0]
+                return residues
 
             masked = client.mask(request.part("sum"), vector)
             self._memory.remember(request.run, made[0].state)
@@ -251,7 +251,7 @@ class Node:
 
     def _check_turns(self, request: Parcel, context: RunContext) -> None:
         """Refuses a round too soon after the last, where noise is correlated and the price needs them to be apart."""
-        apart = context.mechanism.rounds_apart
+        apart = context.mechanism.separation
         near = [r for r in self._memory.rounds(request.run) if 0 < abs(r - request.round_) < apart]
         if near:
             raise NodeRefused(
