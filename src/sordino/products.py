@@ -71,10 +71,8 @@ def stacked(x: Tensor, weights: Tensor, biases: Tensor | None = None) -> Tensor:
     count = x.shape[1]
     filled = wide(x, 1) if count >= FEW else functional.pad(wide(x, 1), (0, 0, 0, FEW - count))
     turned = wide(weights, 2).mT
-    if biases is None:
-        found = torch.bmm(filled, turned)
-    else:
-        found = torch.baddbmm(wide(biases, 1).unsqueeze(1), filled, turned)
+    each = None if biases is None else wide(biases, 1).unsqueeze(1)
+    found = torch.bmm(filled, turned) if each is None else torch.baddbmm(each, filled, turned)
     return first(found[:, :count], weights.shape[1])
 
 
