@@ -71,8 +71,8 @@ def stacked(x: Tensor, weights: Tensor, biases: Tensor | None = None) -> Tensor:
     count = x.shape[1]
     filled = wide(x, 1) if count >= FEW else functional.pad(wide(x, 1), (0, 0, 0, FEW - count))
     turned = wide(weights, 2).mT
-    biased = None if biases is None else wide(biases, 1).unsqueeze(1)
-    found = torch.bmm(filled, turned) if biased is None else torch.baddbmm(biased, filled, turned)
+    each = None if biases is None else wide(biases, 1).unsqueeze(1)
+    found = torch.bmm(filled, turned) if each is None else torch.baddbmm(each, filled, turned)
     return first(found[:, :count], weights.shape[1])
 
 

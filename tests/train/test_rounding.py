@@ -97,6 +97,30 @@ def test_what_is_added_is_close_to_the_bound_and_in_double_precision():
     assert float((total - exact).norm()) < 1e-3 * BOUND  # in single precision: more than the bound's 0.4 %
 
 
+@pytest.mark.parametrize("parts", [1, 5])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["mlp", "cnn"])
+def test_a_record_moves_the_computed_sum_over_all_clients_by_at_most_the_bound(name, kind, parts, monkeypatch):
+    """Records of all clients lie side by side there: all that follow the one that leaves move up, some over a cut."""
+    make, shape, classes = MODELS[name]
+    model, sizes = make(), np.array([33, 5, 80, 1, 200])
+    trainer = Trainer(model, cross_entropy, LocalTraining(), record=torch.zeros(shape))
+    numbers = trainer.gradients.footprint(shape)
+    monkeypatch.setattr("sordino.train.batches.CACHED", 2**40 if parts == 1 else 64 * numbers)
+    x, y = records(kind, int(sizes.sum()), shape, classes, seed=9)
+    everybody = ClientData(np.arange(5), np.concatenate([[0], np.cumsum(sizes)]), x, y)
+    total, counts, clipped = trainer.example_sum(weights(model), everybody, BOUND, None, Streams(0), 1)
+    each, _, alone = trainer.example_sum(weights(model), everybody, BOUND, None, Streams(0), 1, per_client=True)
+    assert total.dtype == torch.float64 and (counts == sizes).all() and (clipped == alone).all()
+    torch.testing.assert_close(total, each.double().sum(0), rtol=1e-5, atol=1e-5)
+    for client, one in ((0, 0), (1, 36), (2, 90), (4, 318)):
+        fewer = sizes - (np.arange(5) == client)
+        kept = np.delete(np.arange(len(x)), one)
+        others = ClientData(np.arange(5), np.concatenate([[0], np.cumsum(fewer)]), x[kept], y[kept])
+        without, *_ = trainer.example_sum(weights(model), others, BOUND, None, Streams(0), 1)
+        assert float((total - without).norm()) <= BOUND
+
+
 @pytest.fixture(params=["gradients in memory", "gradients never in memory"])
 def either_way(request, monkeypatch):
     """Sums of single steps as small models have them, and as large ones."""

@@ -74,6 +74,17 @@ def test_poisson_sums_hold_exactly_the_drawn_records():
         assert count == kept.sum()
 
 
+@pytest.mark.parametrize("rate", [0.02, 0.4, 1.0])
+def test_what_is_counted_beside_one_sum_over_all_is_what_each_client_counts(rate):
+    model, data = mlp(), cohort([7, 23, 1, 20, 20, 9])
+    trainer, draws = Trainer(model, cross_entropy, LocalTraining()), (rate, Streams(3), 2)
+    rows, *counted = trainer.example_sum(weights(model), data, 0.7, *draws, per_client=True)
+    total, *found = trainer.example_sum(weights(model), data, 0.7, *draws)
+    torch.testing.assert_close(total, rows.double().sum(0), rtol=1e-5, atol=1e-6)
+    assert all((one == other).all() for one, other in zip(found, counted, strict=True))
+    assert rate < 0.1 or 0 < found[1].sum() < found[0].sum()
+
+
 @pytest.mark.parametrize("chunk", [1, 2, None])
 def test_chunks_change_only_the_last_digits(chunk):
     model, data = mlp(), cohort(SIZES)

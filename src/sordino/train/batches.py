@@ -182,6 +182,11 @@ class PoissonBatches:
 
     def step(self, step: int) -> tuple[Iterator[Rectangle], IntArray]:
         """Returns the batches of all clients at a step, and how many records each client drew."""
+        records, starts, lengths = self.drawn(step)
+        return rectangles(records, np.arange(len(lengths)), starts, lengths), lengths
+
+    def drawn(self, step: int) -> tuple[IntArray, IntArray, IntArray]:
+        """Returns the records of all batches at a step, where each client's begin, and how many it drew."""
         sizes, starts = self.shard.sizes, self.shard.starts
         coins = self.randomness.uniforms("records", self.round_, self.shard.clients, sizes, step)
         ends = np.cumsum(sizes)
@@ -189,5 +194,4 @@ class PoissonBatches:
         drawn = coins < self.sampling_rate
         before = np.concatenate([[0], np.cumsum(drawn)])
         lengths = before[ends] - before[ends - sizes]
-        records = self.shard.records[place[drawn]]
-        return rectangles(records, np.arange(len(sizes)), before[ends - sizes], lengths), lengths
+        return self.shard.records[place[drawn]], before[ends - sizes], lengths

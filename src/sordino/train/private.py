@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -129,7 +129,7 @@ def example_sums(
     **Formal guarantees**: one record moves the sum, as it was computed, by at most clip_norm. In double precision where
     a client has more than 32 records; those of fewer are exact in either.
     """
-    found, numbers = [], _numbers(gradients, shard)
+    found, numbers = [], numbers_of(gradients, shard)
     clipped = torch.zeros(len(shard.clients), dtype=torch.int64)
     for batch in (part for whole in batches for part in whole.narrower(numbers, SINGLE)):
         rows, mask = torch.from_numpy(batch.rows), batch.mask(w.dtype)
@@ -144,7 +144,13 @@ def example_sums(
     return out, clipped
 
 
-def _numbers(gradients: Gradients, shard: Shard) -> int:
-    """Returns how many numbers of a record are worked on at once, where an engine says so."""
-    inner, shape = getattr(gradients, "inner", gradients), tuple(shard.x.shape[1:])
-    return int(inner.footprint(shape, shard.x.dtype)) if hasattr(inner, "footprint") else math.prod(shape)
+def counted(gradients: Gradients) -> bool:
+    """Returns whether an engine says how many numbers of a record it works on at once."""
+    return hasattr(getattr(gradients, "inner", gradients), "footprint")
+
+
+def numbers_of(gradients: Gradients, shard: Shard) -> int:
+    """Returns how many numbers of a record are worked on at once, or how many it has where an engine does not say."""
+    shape = tuple(shard.x.shape[1:])
+    inner: Any = getattr(gradients, "inner", gradients)
+    return int(inner.footprint(shape, shard.x.dtype)) if counted(gradients) else math.prod(shape)

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from sordino.random.streams import Randomness
-from sordino.train.batches import EpochBatches, PoissonBatches, rectangles
+from sordino.train.batches import EpochBatches, PoissonBatches, Rectangle, rectangles
 from sordino.train.dropout import dropping
-from sordino.train.gradients import Gradients
-from sordino.train.private import example_sums
+from sordino.train.gradients import SINGLE, Gradients
+from sordino.train.private import counted, example_sums, numbers_of
 from sordino.train.shard import Shard
-from sordino.types import IntArray
+from sordino.types import BoolArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,10 @@ class StepSum:
 class ExampleSum:
     """The sums of clipped per-example gradients at the same weights for everyone (record unit).
 
-    **Formal guarantees**: one record more or less changes a client's sum by at most clip_norm, and nobody else's.
+    **Formal guarantees**: one record more or less changes a client's sum, as it was computed, by at most clip_norm, and
+    nobody else's; and so it changes the sum over all, which is in double precision. There records lie side by side,
+    whosever they are: no client is padded, and records that lie side by side in memory are not copied. A record moves
+    those after it to other places, and over cuts; sums of double precision are bounded in whatever order they are made.
     """
 
     gradients: Gradients
@@ -82,11 +85,30 @@ class ExampleSum:
     ) -> tuple[Tensor, IntArray, IntArray]:
         """Returns each client's sum `[n, d]` (or the sum of them, `[1, d]`), how many records it took and clipped."""
         if sampling_rate is None:
-            places = np.arange(len(shard.sizes))
-            batches, counts = rectangles(shard.records, places, shard.starts, shard.sizes), shard.sizes
+            records, starts, counts = shard.records, shard.starts, shard.sizes
         else:
-            batches, counts = PoissonBatches(shard, sampling_rate, randomness, round_).step(0)
+            records, starts, counts = PoissonBatches(shard, sampling_rate, randomness, round_).drawn(0)
         with dropping(randomness, round_, 0):
+            if not per_client and counted(self.gradients):
+                total, limited = self._together(shard, records, w0, clip_norm)
+                before = np.concatenate([[0], np.cumsum(limited)])
+                return total, counts, before[starts + counts] - before[starts]
+            batches = rectangles(records, np.arange(len(counts)), starts, counts)
             sums, clipped = example_sums(self.gradients, w0[None], shard, batches, clip_norm)
         total = sums if per_client else sums.sum(0, keepdim=True, dtype=torch.float64)
         return total, counts, clipped.numpy()
+
+    def _together(self, shard: Shard, records: IntArray, w0: Tensor, clip_norm: float) -> tuple[Tensor, BoolArray]:
+        """Returns the sum over all these records `[1, d]`, and which of them were clipped or left out."""
+        total, limited = torch.zeros(1, len(w0), dtype=torch.float64), np.zeros(len(records), bool)
+        if not len(records):
+            return total, limited
+        whole = Rectangle(np.zeros(1, np.int64), records[None], np.array([len(records)]))
+        done = 0
+        for part in whole.narrower(numbers_of(self.gradients, shard), SINGLE):
+            taken = part.take(shard.x), part.take(shard.y), part.mask(w0.dtype)
+            sums, norms = self.gradients.clipped_examples(w0[None], *taken, clip_norm)
+            total += sums
+            limited[done : done + norms.shape[1]] = ~(norms[0] <= clip_norm).numpy()
+            done += norms.shape[1]
+        return total, limited
