@@ -22,6 +22,9 @@ FINEST_NOISE = 2.0**31
 
 _LONGEST = 2.0**41
 _BLOCK = 2**16
+"""Entries that are rounded at once, in whole rows."""
+_COLUMNS = 2**13
+"""Of a row at once: inner products of over 10,000 entries are shared out by the library over threads, which spin."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +207,7 @@ class FloatGrid:
 
 
 def _columns(width: int) -> Iterator[slice]:
-    return (slice(first, first + _BLOCK) for first in range(0, width, _BLOCK))
+    return (slice(first, first + _COLUMNS) for first in range(0, width, _COLUMNS))
 
 
 def _power_sums(values: FloatArray, order: int) -> FloatArray:

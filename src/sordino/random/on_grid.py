@@ -85,10 +85,10 @@ class SumGrid:
             SordinoError: a sum is not a number, which no bounded contribution makes it: nothing is released.
         """
         values = rows.detach().cpu().double().numpy() * math.ldexp(1.0, -self.exponent)
-        flat = values.ravel()
-        if not np.dot(flat, flat) < _FAR**2:  # else nothing is too far, and all are numbers
-            if np.isnan(values).any():
-                raise SordinoError("a sum of contributions is not a number: bound what clients contribute (mechanism)")
+        lowest, highest = values.min(initial=0), values.max(initial=0)
+        if np.isnan(lowest):
+            raise SordinoError("a sum of contributions is not a number: bound what clients contribute (mechanism)")
+        if lowest < -_FAR or highest > _FAR:
             np.clip(values, -_FAR, _FAR, out=values)
         return np.rint(values, out=values).astype(np.int64)
 

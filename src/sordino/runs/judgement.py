@@ -19,8 +19,7 @@ def divergence(context: RunContext, weights: Tensor, loss: float | None, round_:
     **Formal guarantees**: it follows from the released model, and from the loss on test records only where these are
     public: what a stop gives away is a function of releases, and is charged as one (`Charging.forfeit`).
     """
-    single = weights.float()
-    finite = math.isfinite(torch.dot(single, single))  # beyond 10^19 every score and square overflows
+    finite = math.isfinite(torch.linalg.vector_norm(weights.float()))  # beyond 10^19 every score and square overflows
     if finite and (loss is None or math.isfinite(loss) or not context.federation.test_public):
         return None
     what = "the test loss" if finite else "the model's weights"
