@@ -142,6 +142,12 @@ def test_several_files_on_the_command_line(tables, monkeypatch):
         data_settings(["north.csv", "x.npz"])
 
 
+def test_an_empty_name_is_not_the_folder_where_somebody_stands(tables, monkeypatch):
+    monkeypatch.chdir(tables)
+    with pytest.raises(RecipeError, match="--data is empty"):
+        data_settings([""])
+
+
 def test_owners_are_the_clients_unless_something_else_is_said(tables):
     assert Recipe.load(None, ["data.name=csv", "data.client=who"]).partition.kind == "by_key"
     said = Recipe.load(None, ["data.name=csv", "data.client=who", "partition.kind=iid"])
