@@ -23,6 +23,15 @@ def test_a_missing_or_broken_file_is_named(tmp_path):
         Recipe.load(broken)
 
 
+def test_a_recipe_from_a_windows_editor_is_read_and_other_letters_are_named(tmp_path):
+    text = "[run]\r\nrounds = 7\r\n"
+    (tmp_path / "notepad.toml").write_bytes(text.encode("utf-8-sig"))
+    assert Recipe.load(tmp_path / "notepad.toml").run.rounds == 7
+    (tmp_path / "wide.toml").write_bytes(text.encode("utf-16"))
+    with pytest.raises(RecipeError, match=r"wide\.toml is no text in UTF-8: save it as UTF-8$"):
+        Recipe.load(tmp_path / "wide.toml")
+
+
 def test_a_recipe_that_nests_without_end_is_told_so(tmp_path):
     (tmp_path / "deep.toml").write_text("a = " + "[" * 50_000)
     with pytest.raises(RecipeError, match="nests too deeply"):

@@ -194,10 +194,12 @@ def _merged(section: Any, value: Any) -> Any:
 
 def _parse(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows editors put a mark in front
     except OSError as error:
         raise RecipeError(f"recipe {path} cannot be read ({error.strerror}): check the path") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise RecipeError(f"recipe {path} is no text in UTF-8: save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"recipe {path} is not valid TOML ({error}): correct that line") from None
     except RecursionError:
         raise RecipeError(f"recipe {path} nests too deeply: a recipe has sections, and settings in them") from None

@@ -85,7 +85,8 @@ def on_a_screen(*arguments: str, cwd: Path, columns: int = 80) -> list[str]:
                 written += part
         process.wait()
     os.close(primary)
-    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written.decode()).replace("\r\n", "\n")
+    left = re.sub(r"[^\n]*\n(\x1b\[\?25h)?\r\x1b\[1A\x1b\[2K", "", written.decode())  # a line that was taken back
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", left).replace("\r\n", "\n")
     return [line.rpartition("\r")[2] for line in plain.split("\n")]  # of a bar, as it was drawn last
 
 
@@ -98,6 +99,39 @@ def test_no_word_is_cut_in_two_at_the_edge_of_a_screen(tmp_path):
     refused = on_a_screen("run", "--set", "mechanism.name=dp_sgd", "--set", "train.learning_rate=0.1", cwd=tmp_path)
     assert len(refused) > 2 and max(map(len, refused)) <= 80
     assert "learning_rate" in " ".join(refused)
+
+
+def test_no_empty_bar_stands_above_a_refusal(tmp_path):
+    """A run that was refused while it was set up left a bar at round 0 of 40 behind."""
+    refused = on_a_screen("run", "--set", "data.name=csv", "--set", "data.file=none.csv", cwd=tmp_path)
+    told = "sordino: none.csv is missing; put it there, or correct data.file."
+    assert [line for line in refused if line.strip()] == [told]
+
+
+@pytest.mark.parametrize("columns", [40, 60])
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (("mechanisms",), ("distributed_gaussian", "distributed", "claimed-only", "certified", "dp_sgd")),
+        (("recipe", "--explain", "budget"), ("budget.epsilon", "rdp")),
+    ],
+)
+def test_a_narrow_screen_loses_no_name(arguments, names, columns, tmp_path):
+    lines = on_a_screen(*arguments, cwd=tmp_path, columns=columns)
+    assert max(map(len, lines)) <= columns and "…" not in "".join(lines)
+    assert all(name in " ".join(lines) for name in names)
+
+
+def test_a_sentence_in_a_log_is_one_line(command, tmp_path):
+    told = command("run", "--set", "run.rounds=1", "--out", "run", cwd=tmp_path).stdout
+    (line,) = [line for line in told.splitlines() if "test accuracy" in line]
+    assert line.endswith("(all planned rounds)")
+
+
+def test_mechanisms_can_be_named(command, tmp_path):
+    told = command("mechanisms", "fed_cad", cwd=tmp_path).stdout
+    assert "fed_cad" in told and "faithful" in told and "dp_sgd" not in told
+    assert "choose among fedavg, " in command("mechanisms", "fedcad", cwd=tmp_path, code=2).stderr
 
 
 def test_a_certificate_fits_a_screen(tmp_path):

@@ -34,6 +34,7 @@ def table():
 
 def test_a_data_frame_has_its_owners_names_and_classes():
     made = sordino.Federation.from_dataframe(table(), "ill", "ward", class_names=["no", "yes"], test=0.2)
+    assert made.class_names == ("no", "yes")
     assert (made.population, made.classes, made.input_shape) == (8, 2, (2,))
     assert len(made.test_y) == 8 and set(made.names) <= {f"ward {k}" for k in range(10)}
     kept = made.gather(np.array([0]))

@@ -97,6 +97,7 @@ def test_everything_that_is_missing_is_named_at_once(tables):
         ("a,label\nx,0\n", {"categories": {"b": ["y"]}}, "'b', which is no feature column"),
         ("a,label\nx,0\n", {"categories": {"a": ["x", "x"]}}, "each of its words once"),
         ("a,label\n1,maybe\n", {}, "if it names classes, list them in data.class_names"),
+        ("0.5,1\n0.7,0\n", {}, "no column 'label' in its first line, which names 0.5, 1: set data.label"),
     ],
 )  # fmt: skip
 def test_what_is_doubtful_is_asked(tmp_path, text, options, said):
@@ -139,6 +140,12 @@ def test_several_files_on_the_command_line(tables, monkeypatch):
     assert str(Recipe.load(None, data_settings([str(tables)])).data.file).endswith("*.csv")
     with pytest.raises(RecipeError, match=r"only \.csv files can be several"):
         data_settings(["north.csv", "x.npz"])
+
+
+def test_an_empty_name_is_not_the_folder_where_somebody_stands(tables, monkeypatch):
+    monkeypatch.chdir(tables)
+    with pytest.raises(RecipeError, match="--data is empty"):
+        data_settings([""])
 
 
 def test_owners_are_the_clients_unless_something_else_is_said(tables):

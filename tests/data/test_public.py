@@ -35,6 +35,16 @@ def test_own_data_must_be_declared_and_the_lines_are_proposed() -> None:
     assert assemble(recipe(*told), federation=own()).federation.declared == PublicCounts(10, 40, 2)
 
 
+def test_a_proposal_of_no_classes_says_that_a_number_is_predicted(tmp_path) -> None:
+    """Labels of −1 and 1 are taken for numbers, and a newcomer declared what was proposed."""
+    (tmp_path / "own.csv").write_text("a,label\n0.1,-1\n0.2,1\n0.3,-1\n0.4,1\n0.5,1\n")
+    with pytest.raises(DataError, match=r"classes = 0 to the recipe .*list them in data.class_names"):
+        load(recipe("data.name=csv", f"data.file={tmp_path / 'own.csv'}"))
+    with pytest.raises(DataError) as error:
+        assemble(recipe(), federation=own())
+    assert "class_names" not in str(error.value)
+
+
 def test_a_proposal_can_be_declared_whole() -> None:
     context = assemble(recipe().but(public=own().proposed()), federation=own())
     assert context.federation.declared == PublicCounts(10, 40, 2) == own(public=own().proposed()).declared

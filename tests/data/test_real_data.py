@@ -25,6 +25,12 @@ FIXED = [
 ]
 
 
+@pytest.mark.parametrize("name", ["wisdm", "heart-disease"])
+def test_classes_go_by_their_names(name: str, folder: Path) -> None:
+    named = federate(name, folder).class_names
+    assert named == DATASETS[name].class_names and len(named) == DATASETS[name].classes
+
+
 @pytest.mark.parametrize("name", FIXED)
 def test_the_catalogue_tells_the_truth(name: str, folder: Path) -> None:
     dataset, records = DATASETS[name], load(name, folder)
@@ -33,6 +39,7 @@ def test_the_catalogue_tells_the_truth(name: str, folder: Path) -> None:
         dataset.test,
         dataset.classes,
     )
+    assert len(dataset.class_names) in (0, dataset.classes)
     assert (records.owners is None) == (dataset.natural_key is None)
     if records.owners is not None:
         assert len(np.unique(records.owners)) == dataset.natural_clients

@@ -70,6 +70,7 @@ def found(*settings):
         (("dropout.late_round=3",), "dropout.late_round", "dropout.late"),
         (('dropout.stages=["train"]',), "dropout.stages", "dropout.rate"),
         (("mechanism.name=fedavg", "budget.epsilon=none", "budget.clients={0 = 0.5}"), "budget.clients", "budget.eps"),
+        (("ledger.plan=whole",), "ledger.plan", "ledger.path"),
     ],
 )
 def test_a_setting_without_effect_is_told_with_the_one_that_has(settings, field, instead):

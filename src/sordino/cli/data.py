@@ -30,6 +30,8 @@ def data(
         print(strict_json.dumps(rows, indent=2))
         return
     table = Table("data set", "records", "classes", "natural clients", "status", box=SIMPLE_HEAD, pad_edge=False)
+    for column in table.columns:
+        column.overflow = "fold"
     for row in rows:
         status = f"[{_STYLES[row['status']]}]{row['status']}[/]"
         table.add_row(row["name"], _records(row), _classes(row), _clients(row), status)

@@ -135,7 +135,7 @@ def _table(lines: list[LedgerLine]) -> Table:
     for column in ("row", *(["run"] if many else []), "round", "paid by", "event"):
         table.add_column(column, overflow="fold")
     for column in ("ε alone", f"sum, client {first.client}"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", overflow="fold")
     for line in lines:
         who = "the eligible" if line.payers == "eligible" else _who(line.participants)
         place = f"{line.row}" if line.settled else f"{line.row} (open)"

@@ -19,18 +19,31 @@ if TYPE_CHECKING:
 _COLUMNS = ("mechanism", "mode", "unit", "trust", "server", "outsider")
 
 
+_NARROW = 78
+"""Columns below which the table would break words."""
+
+
 def mechanisms(
+    names: Annotated[list[str] | None, typer.Argument(help="only these (all when left out)")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print a JSON list")] = False,
 ) -> None:
-    """List the mechanisms: unit, trust, observers and status, in each mode (`faithful`: as a paper prints it)."""
+    """List the mechanisms: unit, trust, observers and status, in each mode (`faithful`: as a paper prints it).
+
+    `sordino recipe --explain NAME` has a mechanism's settings.
+    """
     from sordino.data.make import federate
+    from sordino.errors import RecipeError
     from sordino.mechanisms import MECHANISMS
     from sordino.types import Mode
 
+    for name in names or ():
+        if name not in MECHANISMS:
+            raise RecipeError(f"{name!r} is not a mechanism: choose among {', '.join(MECHANISMS)}")
     federation = federate()
     rows = [
         _row(name, mode, federation)
         for name, spec in MECHANISMS.items()
+        if not names or name in names
         for mode in get_args(Mode)
         if mode == "certified" or spec.paper  # without a paper there is nothing to be faithful to
     ]
@@ -41,6 +54,24 @@ def mechanisms(
 
 
 def _show(rows: list[dict[str, str]]) -> None:
+    console = terminal()
+    if console.width < _NARROW:
+        for row in rows:
+            if row["mode"] == "certified":
+                console.print(f"[bold]{row['mechanism']}[/]: {row['summary']}", highlight=False)
+            promised = ", ".join(f"{observer} {row[observer]}" for observer in _COLUMNS[4:])
+            console.print(f"· {row['mode']}, {row['unit']}, {row['trust']} trust: {promised}", highlight=False)
+        return
+    console.print(_table(rows))
+    console.print()
+    for row in rows:
+        if row["mode"] == "certified":
+            console.print(
+                f"[bold]{row['mechanism']}[/]: {row['summary']}", soft_wrap=not console.is_terminal, highlight=False
+            )
+
+
+def _table(rows: list[dict[str, str]]) -> Table:
     table = Table(*_COLUMNS, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for column in table.columns:
         column.overflow = "fold"
@@ -53,24 +84,17 @@ def _show(rows: list[dict[str, str]]) -> None:
         cells = [row["mechanism"] if row["mode"] == "certified" else "", *(row[name] for name in _COLUMNS[1:4])]
         cells += [f"[{colours[row[observer].split()[0]]}]{row[observer]}[/]" for observer in _COLUMNS[4:]]
         table.add_row(*cells, end_section=row["mode"] == last[row["mechanism"]])
-    console = terminal()
-    console.print(table)
-    console.print()
-    for row in rows:
-        if row["mode"] == "certified":
-            console.print(
-                f"[bold]{row['mechanism']}[/]: {row['summary']}", soft_wrap=not console.is_terminal, highlight=False
-            )
+    return table
 
 
 def _row(name: str, mode: Mode, federation: Federation) -> dict[str, str]:
     """Describes a mechanism by composing it for the embedded default and asking it for a quote."""
     from sordino.mechanisms import MECHANISMS
     from sordino.recipe import Recipe
-    from sordino.runs.setup import assemble
+    from sordino.runs.setup import composed
 
-    recipe = Recipe.from_dict({"mechanism": {"name": name, "mode": mode}})
-    mechanism = assemble(recipe, federation=federation).mechanism
+    recipe = Recipe.from_dict({"mechanism": {"name": name, "mode": mode, "noise_multiplier": 1.0}})  # no matter which
+    mechanism = composed(recipe, federation)
     return {
         "mechanism": name,
         "mode": mode,

@@ -90,6 +90,8 @@ def _files(given: Sequence[str]) -> list[str]:
     Raises:
         RecipeError: several things are named that do not go together.
     """
+    if not all(given):
+        raise RecipeError("--data is empty: name a file, a folder or module:name, or leave it out")
     named = [str(Path(text) / "*.csv") if Path(text).is_dir() else text for text in given]
     kinds = {Path(text).suffix.lower() for text in named}
     if kinds <= {".csv"} or (kinds == {".npz"} and len(named) == 1):

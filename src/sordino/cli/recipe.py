@@ -65,6 +65,7 @@ def _explain(only: str | None) -> None:
     if only is not None and only not in known:
         raise RecipeError(f"--explain {only}: there is no such section or mechanism: choose one of {', '.join(known)}")
     table = Table("setting", "default", "meaning", box=None, pad_edge=False)
+    table.columns[0].overflow = "fold"  # a name that is cut off cannot be set
     for section, about in Recipe.model_fields.items():
         if section != "mechanism" and only in (None, section):
             _rows(table, section, about.annotation)

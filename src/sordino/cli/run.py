@@ -101,10 +101,9 @@ def _summary(outcome: Outcome) -> None:
         "target": "stopped at the target accuracy",
         "diverged": "stopped because training diverged; the last good model is kept",
     }
-    console.print(
-        f"\n{reached} after {counted(outcome.rounds, 'round')} in {outcome.seconds:.1f} s ({reason[outcome.stopped]})\n"
-    )
-    table = _confusion(outcome.scores, outcome.context.recipe.data.class_names or ())
+    took = f"after {counted(outcome.rounds, 'round')} in {outcome.seconds:.1f} s ({reason[outcome.stopped]})"
+    console.print(f"\n{reached} {took}\n", soft_wrap=not console.is_terminal)
+    table = _confusion(outcome.scores, outcome.context.federation.class_names)
     if table is not None:
         console.print(table)
     console.print(f"{steps_in_words(outcome.context)}\n")

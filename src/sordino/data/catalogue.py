@@ -11,7 +11,7 @@ from sordino.data.loaders.heart import heart
 from sordino.data.loaders.leaf import femnist, leaf
 from sordino.data.loaders.mnist import mnist, mnist_writers
 from sordino.data.loaders.own import own_csv, own_npz
-from sordino.data.loaders.people import parkinsons, wisdm
+from sordino.data.loaders.people import ACTIVITIES, parkinsons, wisdm
 
 _IDX = ("train-images-idx3-ubyte*", "train-images.idx3-ubyte*")
 _FOUR_FILES = (
@@ -32,6 +32,9 @@ _ALL = (
         "fashion-mnist", "Articles of clothing of 28 × 28 pixels", mnist, 60_000, 10_000, 10, public_test=True,
         places=("fashion-mnist", "FashionMNIST/raw", "FashionMNIST", "fashion_mnist"), markers=_IDX,
         how_to_get=f"Put {_FOUR_FILES} (from github.com/zalandoresearch/fashion-mnist) into the folder fashion-mnist.",
+        class_names=(
+            "T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot",
+        ),
     ),
     Dataset(
         "mnist-writers", "MNIST with the writer of every image", mnist_writers, 60_000, 10_000, 10, public_test=True,
@@ -45,12 +48,14 @@ _ALL = (
         places=("cifar10", "cifar-10-batches-bin", "cifar-10-batches-py"), markers=("data_batch_1*",),
         how_to_get="Unpack cifar-10-binary.tar.gz or cifar-10-python.tar.gz (from www.cs.toronto.edu/~kriz/cifar.html) "
         "into the data folder.",
+        class_names=("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
     ),
     Dataset(
         "adult", "Census income: whether a person earns more than 50,000 dollars", adult, 32_561, 16_281, 2,
         public_test=True,
         places=("adult",), markers=("adult.data",),
         how_to_get="Put adult.data and adult.test (from archive.ics.uci.edu/dataset/2/adult) into the folder adult.",
+        class_names=("at most 50,000", "more"),
     ),
     Dataset(
         "heart-disease", "Patients of four hospitals: whether they have heart disease", heart, 486, 254, 2,
@@ -58,6 +63,7 @@ _ALL = (
         places=("heart-disease", "heart_disease"), markers=("processed.cleveland.data",),
         how_to_get="Put processed.{cleveland,hungarian,switzerland,va}.data (from "
         "archive.ics.uci.edu/dataset/45/heart+disease) into the folder heart-disease.",
+        class_names=("no disease", "disease"),
     ),
     Dataset(
         "femnist", "Handwritten characters by writer, as LEAF json", femnist, None, None, 62,
@@ -85,6 +91,7 @@ _ALL = (
         places=("wisdm", "WISDM_ar_v1.1"), markers=("WISDM_ar_v1.1_transformed.arff",),
         how_to_get="Put WISDM_ar_v1.1_transformed.arff (from www.cis.fordham.edu/wisdm/dataset.php) into the folder "
         "wisdm.",
+        class_names=ACTIVITIES,
     ),
     Dataset(
         "parkinsons", "Voice recordings: severity of Parkinson's disease (regression)", parkinsons, 4703, 1172, 0,

@@ -29,6 +29,7 @@ class Dataset:
         places: folders below the data folder in which it may lie; empty if it is installed or the user names a file.
         markers: patterns of files that show that it lies there.
         how_to_get: one sentence.
+        class_names: what its classes are called, in their order, where they have names.
         unit: what the target is measured in (regression).
         public_test: whether its test records are published as such, or at least nobody's who trains.
     """
@@ -45,6 +46,7 @@ class Dataset:
     markers: tuple[str, ...] = ()
     how_to_get: str = ""
     public_test: bool = False
+    class_names: tuple[str, ...] = ()
     unit: str = ""
 
     @property

@@ -55,6 +55,8 @@ class Federation:
     """What is declared public: the only numbers about the data that a mechanism may be composed from."""
     columns: tuple[str, ...] = ()
     """Names of the features, where they have any."""
+    class_names: tuple[str, ...] = ()
+    """What the classes are called, in their order, where they have names."""
 
     def __post_init__(self) -> None:
         if not len(self.train_x):

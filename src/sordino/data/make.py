@@ -101,6 +101,7 @@ def federate(
         None if whole else records.train_y[aside],
         replace(told, ranges=ranges or None),
         records.columns if wanted.kind == "none" else (),
+        tuple(options.get("class_names") or DATASETS[name].class_names),
     )
 
 

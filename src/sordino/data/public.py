@@ -98,7 +98,7 @@ def require(told: PublicCounts, federation: Federation) -> None:
         raise DataError(
             f"{federation.name}: {' and '.join(missing)} must be declared, since everybody who sees the result can "
             f"infer them: add [public] {lines} to the recipe (or --set public.{missing[0]}=… and so on) if you may "
-            "publish these numbers; they are taken as public and not charged."
+            f"publish these numbers; they are taken as public and not charged.{_which(missing, suggested)}"
         )
     sizes = federation.sizes()
     _amount(federation, "population", told.people, federation.population, "clients", most=told.people)
@@ -108,6 +108,13 @@ def require(told: PublicCounts, federation: Federation) -> None:
         raise _contradiction(federation, "most_records", told.most_records, "a client holds more", "raise it")
     if told.least_records is not None and int(sizes.min()) < told.least_records:
         raise _contradiction(federation, "least_records", told.least_records, "a client holds fewer", "lower it")
+
+
+def _which(missing: list[str], suggested: PublicCounts) -> str:
+    """Returns what a proposal of no classes means, which a label of −1 leads to, too."""
+    if "classes" not in missing or suggested.classes:
+        return ""
+    return " (classes = 0: a number is predicted; where labels stand for classes, list them in data.class_names.)"
 
 
 def _amount(federation: Federation, name: str, told: int, found: int, what: str, most: int, few: bool = False) -> None:

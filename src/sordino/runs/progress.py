@@ -40,6 +40,8 @@ class Bar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None and not any(task.completed for task in self._bar.tasks):
+            self._bar.live.transient = True  # an empty bar above a refusal tells nothing
         self._bar.stop()
 
     def show(self, done: int, total: int, words: str | None = None) -> None:

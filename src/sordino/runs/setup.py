@@ -99,6 +99,13 @@ def settle(recipe: Recipe, federation: Federation | None = None) -> Settled:
     return settled(recipe, told, shape or federation.input_shape, featured=shape is not None)
 
 
+def composed(recipe: Recipe, federation: Federation) -> Mechanism:
+    """Returns the mechanism that a recipe names over a federation; nothing is made ready to train."""
+    federation = declared(recipe, federation)
+    layout = Layout.of(built(recipe, federation))
+    return _composed(recipe, _facts(recipe, federation, layout, _training(recipe)), federation.input_shape)
+
+
 def _composed(recipe: Recipe, facts: PublicFacts, record: tuple[int, ...]) -> Mechanism:
     """Returns the mechanism that the recipe names, with the sums that it asks for before the first round.
 

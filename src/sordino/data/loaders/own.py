@@ -139,7 +139,11 @@ def _table(path: Path, label: str, client: str | None, drop: Sequence[str], colu
             raise DataError(f"{path} has two columns {name!r}: rename one.")
     for name in (label, *([client] if client else [])):
         if name not in header.fields:
-            raise DataError(f"{path} has no column {name!r}; it has {', '.join(header.fields)}.")
+            setting = "data.label" if name == label else "data.client"
+            raise DataError(
+                f"{path} has no column {name!r} in its first line, which names {', '.join(header.fields)}: set "
+                f"{setting} to one of them, or write the columns' names into that line."
+            )
     unused = set(header.fields).difference(columns, [label, client]) if columns else set(drop)
     if "" in header.fields and "" not in unused:
         raise DataError(
