@@ -16,6 +16,9 @@ from torch.nn import functional
 THIN = 16
 """Matrices with fewer rows or columns than this are made wider."""
 
+FEW = 16
+"""Rows that products have at least: among fewer, libraries add up what a row is made of in another order."""
+
 _MANY = 256
 """Fewest rows where several threads may share them out."""
 
@@ -31,8 +34,14 @@ def first(tensor: Tensor, entries: int) -> Tensor:
     return tensor if tensor.shape[-1] == entries else tensor[..., :entries].contiguous()
 
 
+def filled(x: Tensor) -> Tensor:
+    """Returns rows `[n, …]`, of which there are at least `FEW`: the first comes again at the end."""
+    lacking = FEW - len(x)
+    return torch.cat([x, x[:1].expand(lacking, *x.shape[1:])]) if lacking > 0 and len(x) else x
+
+
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Returns x·Wᵀ + b for rows `[…, inputs]`, of which there are at least four, on one thread."""
+    """Returns x·Wᵀ + b for rows `[…, inputs]`, of which there are at least `FEW`, on one thread."""
     return first(functional.linear(wide(x, 1), wide(weight, 2), None if bias is None else wide(bias, 1)), len(weight))
 
 

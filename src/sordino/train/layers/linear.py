@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sordino.products import first, inner, linear, times, wide
+from sordino.products import filled, first, inner, linear, times, wide
 from sordino.train.layers.layer import DOUBLE_ERROR, FLOOR, PIECE, SINGLE_ERROR, TINY, Component, product
 
 
@@ -31,7 +31,8 @@ class Linear:
         weight = self.weight.of(rows)
         bias = None if self.bias is None else self.bias.of(rows)
         if rows.shape[0] < x.shape[0]:
-            return linear(x, weight[0], None if bias is None else bias[0]), x
+            y = linear(filled(x.flatten(0, -2)), weight[0], None if bias is None else bias[0])
+            return y[: x[..., 0].numel()].view(*x.shape[:-1], -1), x
         flat, turned = wide(x.flatten(1, -2), 1), wide(weight, 2).mT
         y = torch.bmm(flat, turned) if bias is None else torch.baddbmm(wide(bias, 1).unsqueeze(1), flat, turned)
         return first(y, weight.shape[1]).view(*x.shape[:-1], -1), x
@@ -39,7 +40,8 @@ class Linear:
     def backward(self, rows: Tensor, saved: Tensor, error: Tensor) -> Tensor:
         weight = self.weight.of(rows)
         if rows.shape[0] < error.shape[0]:
-            return times(error, weight[0])
+            found = times(filled(error.flatten(0, -2)), weight[0])
+            return found[: error[..., 0].numel()].view(*error.shape[:-1], -1)
         found = torch.bmm(wide(error.flatten(1, -2), 1), wide(weight, 2))
         return first(found, weight.shape[2]).view(*error.shape[:-1], -1)
 
