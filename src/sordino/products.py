@@ -19,7 +19,7 @@ THIN = 16
 """Matrices with fewer rows or columns than this are made wider."""
 
 FEW = 16
-"""Fewest rows of products with a transposed matrix."""
+"""Rows that products have at least: among fewer, libraries add up what a row is made of in another order."""
 
 _MANY = 256
 """Fewest rows where several threads may share them out."""
@@ -40,6 +40,12 @@ def wide(tensor: Tensor, dimensions: int) -> Tensor:
 def first(tensor: Tensor, entries: int) -> Tensor:
     """Returns the first so many entries of the last dimension."""
     return tensor if tensor.shape[-1] == entries else tensor[..., :entries].contiguous()
+
+
+def filled(x: Tensor) -> Tensor:
+    """Returns rows `[n, …]`, of which there are at least `FEW`: the first comes again at the end."""
+    lacking = FEW - len(x)
+    return torch.cat([x, x[:1].expand(lacking, *x.shape[1:])]) if lacking > 0 and len(x) else x
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -225,9 +225,18 @@ MUTANTS: tuple[Mutant, ...] = (
         ("few rows as they are", "few_or_many", assigned("filled", "x")),
     ),
     *killed_by(
-        "review/test_places.py::test_a_record_changes_a_count_of_right_answers_by_one",
-        "train/trainer.py",
-        ("few records are answered alone", "Trainer.right", assigned("filled", "x")),
+        "review/test_places.py::test_few_rows_are_computed_as_many_are",
+        "products.py",
+        ("few rows of products", "filled", returned("x")),
+    ),
+    *killed_by(
+        "review/test_places.py::test_a_record_changes_a_count_by_one_also_where_a_model_looks_at_its_batch",
+        "train/tapped.py",
+        (
+            "answers of a whole batch",
+            "TappedGradients.outputs",
+            assigned("found", "scores(functional_call(self._model, state, (flat,)))"),
+        ),
     ),
     *killed_by(
         "review/test_places.py::test_an_engine_that_follows_places_is_found_and_not_used",

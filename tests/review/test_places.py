@@ -1,5 +1,7 @@
 """A record that comes or goes moves others to other places in memory, and what becomes of them must not follow that."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -10,10 +12,11 @@ from sordino.data.features.settings import FeatureSettings
 from sordino.layout import Layout
 from sordino.models.losses import cross_entropy
 from sordino.opening.feature_map import FeatureMap
-from sordino.products import shared, stacked, stacked_times, times
+from sordino.products import FEW, filled, shared, stacked, stacked_times, times
 from sordino.random.streams import Streams
 from sordino.train import engine as engines
 from sordino.train.alike import batch_alike, clients_alike
+from sordino.train.functional import FunctionalGradients
 from sordino.train.layered import LayeredGradients
 from sordino.train.noisy import right_answers
 from sordino.train.settings import LocalTraining
@@ -116,6 +119,47 @@ def test_a_record_changes_a_count_of_right_answers_by_one(inputs):
                 for x in (others, torch.cat([others, wrong[None]]))
             )
             assert abs(before - after) <= 1
+
+
+class Guarded(nn.Module):
+    """Turns bytes into numbers up to 1, where its batch has any: one record of them changes all others."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(20, 32), nn.Linear(32, 2)
+
+    def forward(self, x):
+        return self.last(torch.relu(self.first(torch.where(x.abs().max() > 50, x / 255, x))))
+
+
+def test_a_record_changes_a_count_by_one_also_where_a_model_looks_at_its_batch():
+    """Made-up records are no bytes, so that the model passed every check; of 400 right answers one took 78 away."""
+    torch.manual_seed(0)
+    model, x = Guarded(), torch.randn(400, 20)
+    x[-1] = 60.0
+    trainer = Trainer(model, cross_entropy, LocalTraining(), record=torch.zeros(20))
+    assert trainer.choice.engine == "taps"
+    alone = torch.cat([model(record[None]) for record in x]).argmax(1)
+    counts = [right_answers(trainer, flat(model), one_client(x[:n], alone[:n])).item() for n in (400, 399)]
+    assert counts == [400, 399]
+    mapped = FunctionalGradients(model, cross_entropy).outputs(flat(model)[None], x[None])[0]
+    assert torch.equal(mapped.argmax(1), alone)
+
+
+@pytest.mark.parametrize("sizes", [(784, 10), (784, 64, 10), (300, 20, 3)])
+def test_few_rows_are_computed_as_many_are(sizes):
+    """Some processors add up 784 products otherwise for 15 rows than for 16: no fast engine passed on them."""
+    torch.manual_seed(0)
+    steps = [part for pair in pairwise(sizes) for part in (nn.Linear(*pair), nn.ReLU())]
+    model = nn.Sequential(*steps[:-1])
+    trainer = Trainer(model, cross_entropy, LocalTraining(), record=torch.randn(sizes[0]))
+    assert len(filled(torch.zeros(1, sizes[0]))) == len(filled(torch.zeros(FEW, sizes[0]))) == FEW
+    assert trainer.choice.engine == "layers"
+    taps = engines.gradients(model, cross_entropy, "taps", torch.randn(sizes[0]))
+    x = torch.randn(48, sizes[0])
+    for found in (trainer.gradients, taps):
+        everybody = found.outputs(flat(model)[None], x[None])[0]
+        assert all(torch.equal(found.outputs(flat(model)[None], x[None, :n])[0], everybody[:n]) for n in (4, 15, 17))
 
 
 @pytest.mark.parametrize("inputs", [1, 3, 5, 7, 13, 30])

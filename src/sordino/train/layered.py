@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from sordino.models.losses import Loss
+from sordino.products import FEW
 from sordino.train.closed_form import output_error
 from sordino.train.gradients import SINGLE, clip_factors, held
 from sordino.train.layers.layer import (
@@ -33,9 +34,6 @@ from sordino.train.rows import NARROW, clipped_rows
 SPREAD = 128
 """Most that a unit's terms may be longer together than it is itself: beyond, it is clipped by their lengths."""
 
-ALIKE = 4
-"""Fewest rows of a matrix product: among fewer, libraries are known to add up a row in another order."""
-
 _ENTRIES = 16
 """Entries of single precision that fill the 64 bytes at whose multiples the library's memory begins."""
 
@@ -43,7 +41,6 @@ _ENTRIES = 16
 class LayeredGradients:
     """Gradients of a sequence of layers."""
 
-    fewest = ALIKE
     _all_written = False  # whether the layers' weights are all there is
     _narrow = False  # whether a group of clients' gradients fits the cache
 
@@ -66,9 +63,11 @@ class LayeredGradients:
         return self._footprints[shape]
 
     def outputs(self, rows: Tensor, x: Tensor) -> Tensor:
+        turned = len(x) == 1  # as many clients with one record each: they share their weights
+        x = x.transpose(0, 1) if turned else x
         for layer in self.layers:
             x, _ = layer.forward(rows, x)
-        return x
+        return x.transpose(0, 1) if turned else x
 
     def gradients(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
         out = self._room(rows, len(x), rows.dtype)
@@ -90,7 +89,7 @@ class LayeredGradients:
         return total, norms
 
     def clipped_examples(self, rows: Tensor, x: Tensor, y: Tensor, mask: Tensor, bound: float) -> tuple[Tensor, Tensor]:
-        lacking = self.fewest - (x.shape[1] if len(rows) > 1 else mask.numel())
+        lacking = FEW - (x.shape[1] if len(rows) > 1 else mask.numel())
         if lacking > 0 and mask.numel():
             x, y = (torch.cat([part, part[:, :1].expand(-1, lacking, *part.shape[2:])], 1) for part in (x, y))
             sums, norms = self.clipped_examples(rows, x, y, functional.pad(mask, (0, lacking)), bound)

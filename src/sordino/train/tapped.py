@@ -20,7 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from sordino.layout import Layout
 from sordino.models.losses import Loss
 from sordino.models.outputs import scores
-from sordino.products import FEW
+from sordino.products import filled
 from sordino.train.closed_form import output_error
 from sordino.train.gradients import Gradients
 from sordino.train.layered import LayeredGradients
@@ -46,8 +46,6 @@ class TappedGradients(LayeredGradients):
     **Edge cases**: a model that `vmap` cannot run raises here, and not later.
     """
 
-    fewest = FEW  # among fewer than 8, the library was seen to add up the products over time in another order, too
-
     def __init__(self, model: nn.Module, loss: Loss, record: Tensor, clients: Gradients) -> None:
         self.loss, self._clients, self._layout = loss, clients, Layout.of(model)
         self.width, self._components = self._layout.width, components_of(model)
@@ -65,8 +63,10 @@ class TappedGradients(LayeredGradients):
     def outputs(self, rows: Tensor, x: Tensor) -> Tensor:
         if len(rows) > 1:
             return torch.cat([self.outputs(row[None], own[None]) for row, own in zip(rows, x, strict=True)])
-        flat = scores(functional_call(self._model, fresh_state(self._model, self._layout, rows[0]), (x.flatten(0, 1),)))
-        return flat.view(*x.shape[:2], *flat.shape[1:])
+        flat, state = filled(x.flatten(0, 1)), fresh_state(self._model, self._layout, rows[0])
+        with sdpa_kernel(SDPBackend.MATH):  # each record by itself: no other has a say in what is counted
+            found = vmap(lambda one: scores(functional_call(self._model, state, (one[None],)))[0])(flat)
+        return found[: x.shape[0] * x.shape[1]].unflatten(0, x.shape[:2])
 
     def gradients(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
         return self._clients.gradients(rows, x, y, weights)  # one client's as many clients', to the bit
@@ -81,14 +81,17 @@ class TappedGradients(LayeredGradients):
 
     def _shared(self, row: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> list[Term]:
         """Returns the terms of examples `[n, b, …]` that share their weights."""
-        shape = x.shape[:2]
-        outputs, inputs, leaves = self._pass(row, x.flatten(0, 1))
-        error = output_error(self.loss, outputs.detach().unflatten(0, shape), y, weights)
-        found = torch.autograd.grad(outputs, list(leaves.values()), error.flatten(0, 1), allow_unused=True)
+        shape, flat = x.shape[:2], x.flatten(0, 1)
+        count = len(flat)
+        outputs, inputs, leaves = self._pass(row, filled(flat))
+        error = output_error(self.loss, outputs.detach()[:count].unflatten(0, shape), y, weights).flatten(0, 1)
+        spare = error.new_zeros(len(outputs) - count, *error.shape[1:])
+        found = torch.autograd.grad(outputs, list(leaves.values()), torch.cat([error, spare]), allow_unused=True)
         errors = {
-            name: (torch.zeros_like(leaf) if gradient is None else gradient).unflatten(0, shape)
+            name: (torch.zeros_like(leaf) if gradient is None else gradient)[:count].unflatten(0, shape)
             for (name, leaf), gradient in zip(leaves.items(), found, strict=True)
         }
+        inputs = {name: given[:count] for name, given in inputs.items()}
         terms = [self._tapped(name, inputs, errors, shape) for name in self.sites.taps]
         rest = [(cast(Weighted, Whole(self._components[name])), errors[name]) for name in self.sites.rest]
         return terms + [(layer, error, error) for layer, error in rest]
