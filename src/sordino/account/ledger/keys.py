@@ -18,15 +18,12 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from sordino.account.ledger.sqlite import sync_name
 from sordino.errors import LedgerError
 
 DIGEST = 16
 """Bytes of a keyed digest: two of 10⁶ names collide with probability 10⁻²⁷."""
-_PIECE = 2**30
-"""Bytes that the cipher takes at once."""
 
 
 def key_path(ledger: Path) -> Path:
@@ -104,25 +101,6 @@ class LedgerKey:
     def digest(self, purpose: bytes, content: bytes) -> bytes:
         """Returns the keyed digest of something private."""
         return hashlib.blake2b(content, digest_size=DIGEST, key=self.secret, person=purpose).digest()
-
-    def mark(self, contents: Iterable[memoryview]) -> str:
-        """Returns a keyed mark of something long (what `digest` makes of it takes ten times as long), in hex.
-
-        **Formal guarantees**: two contents that were made without the key have the same mark with probability at most
-        2⁻⁹⁰ for each terabyte (GMAC, whose hash is almost XOR universal). Marks hide nothing by themselves, and tell
-        the key to whoever sees several of them: only their `digest` may be kept.
-        """
-        tag = Cipher(algorithms.AES(self._marker), modes.GCM(bytes(12))).encryptor()
-        for content in contents:
-            plain = content.cast("B") if content.nbytes else content
-            for first in range(0, content.nbytes, _PIECE):
-                tag.authenticate_additional_data(plain[first : first + _PIECE])
-        tag.finalize()
-        return tag.tag.hex()
-
-    @cached_property
-    def _marker(self) -> bytes:
-        return hashlib.blake2b(digest_size=32, key=self.secret, person=b"sordino.marker").digest()
 
     def digests(self, purpose: bytes, contents: Iterable[bytes]) -> bytes:
         """Returns the keyed digests of many, one after the other."""

@@ -6,10 +6,9 @@ reservation that was never settled counts as spent: nobody can know what left be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -214,12 +213,6 @@ class LedgerWriter(LedgerReader):
         self.refresh()
         return self._state.set_aside(run, round_, self._keyed(fingerprint))
 
-    def mark(self, contents: Iterable[memoryview]) -> str:
-        """Returns what `settle` takes as the digest of these contents."""
-        if self._key is None:
-            raise _reading(self.path)
-        return self._key.mark(contents)
-
     def sign(self, message: bytes) -> str:
         """Returns a signature with the ledger's key, in hex (`keys.signed` checks it against `public_key`)."""
         return (self._key or self._identity.key(self.path)).sign(message)
@@ -253,14 +246,10 @@ class LedgerWriter(LedgerReader):
     def _keyed(self, mark: str) -> str:
         """Returns a digest that tells marks apart, and nothing else: they may name private data."""
         if self._key is None:
-            raise _reading(self.path)
+            raise LedgerError(f"ledger {self.path} was opened for reading: open it for writing")
         if not mark:
             return ""
         return self._key.digest(b"sordino.mark", mark.encode()).hex()
-
-
-def _reading(path: Path) -> LedgerError:
-    return LedgerError(f"ledger {path} was opened for reading: open it for writing")
 
 
 def _otherwise(run: str, round_: int) -> LedgerError:
