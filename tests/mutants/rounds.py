@@ -210,12 +210,12 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a client alone is computed otherwise", "Linear.forward", condition("len(rows) == 1", "rows")),
     ),
     *killed_by(
-        "review/test_places.py::test_a_record_that_leaves_changes_nothing_that_others_contribute",
+        "review/test_places.py::test_products_are_of_wide_matrices_with_even_rows",
         "products.py",
         ("thin matrices as they are", "wide", returned("tensor")),
     ),
     *killed_by(
-        "review/test_places.py::test_a_client_that_leaves_changes_no_bit_of_anothers_norm",
+        "review/test_places.py::test_products_are_of_wide_matrices_with_even_rows",
         "products.py",
         ("odd numbers of rows as they are", "inner", assigned("filled", "rows")),
     ),
@@ -242,6 +242,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "review/test_places.py::test_an_engine_that_follows_places_is_found_and_not_used",
         "train/agreement.py",
         ("places are not tried", "_alike", returned("True")),
+    ),
+    *killed_by(
+        "train/test_own_networks.py::test_what_a_model_keeps_of_a_record_is_gone_before_the_next",
+        "train/stateless.py",
+        ("attributes stay as a pass left them", "Stateless.__call__", called("restore", "None")),
     ),
     *killed_by(
         "models/test_models.py::test_models_whose_gradients_tell_of_other_records_are_found",

@@ -12,7 +12,7 @@ from sordino.data.features.settings import FeatureSettings
 from sordino.layout import Layout
 from sordino.models.losses import cross_entropy
 from sordino.opening.feature_map import FeatureMap
-from sordino.products import FEW, filled, shared, stacked, stacked_times, times
+from sordino.products import FEW, THIN, filled, inner, shared, stacked, stacked_times, times, wide
 from sordino.random.streams import Streams
 from sordino.train import engine as engines
 from sordino.train.alike import batch_alike, clients_alike
@@ -144,6 +144,15 @@ def test_a_record_changes_a_count_by_one_also_where_a_model_looks_at_its_batch()
     assert counts == [400, 399]
     mapped = FunctionalGradients(model, cross_entropy).outputs(flat(model)[None], x[None])[0]
     assert torch.equal(mapped.argmax(1), alone)
+
+
+def test_products_are_of_wide_matrices_with_even_rows(monkeypatch):
+    """Whether a processor needs them differs: on some no attack tells whether they are there."""
+    seen, product = [], torch.bmm
+    monkeypatch.setattr(torch, "bmm", lambda left, right: seen.append(left.shape) or product(left, right))
+    assert inner(torch.ones(1, 5, 3)).shape == (1, 5, 5)
+    assert seen == [(1, 8, 3)]
+    assert wide(torch.zeros(3, 5), 2).shape == (THIN, THIN)
 
 
 @pytest.mark.parametrize("sizes", [(784, 10), (784, 64, 10), (300, 20, 3)])

@@ -3,18 +3,25 @@
 import pickle
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 
+from sordino.data.client_data import ClientData
 from sordino.errors import ModelError
+from sordino.layout import Layout
+from sordino.models.checks import check
 from sordino.models.losses import cross_entropy, mse
+from sordino.random.streams import Streams
 from sordino.train import engine as engines
 from sordino.train.alike import batch_alike
 from sordino.train.layers.known import layers_of
 from sordino.train.layers.plain import Flatten
 from sordino.train.looped import LoopedGradients
+from sordino.train.settings import LocalTraining
+from sordino.train.trainer import Trainer
 from train.cohorts import weights
 from train.networks import Chained, Forked, Residual, Text, Transformer, Twice
 
@@ -254,3 +261,51 @@ def test_a_target_that_overflows_takes_no_record_along():
     sums, norms = gradients.clipped_examples(weights(model)[None], x, y, torch.ones(1, 20), BOUND)
     fewer, _ = gradients.clipped_examples(weights(model)[None], x[:, :19], y[:, :19], torch.ones(1, 19), BOUND)
     assert not norms[0, 19].isfinite() and fewer.norm() > BOUND and torch.allclose(sums, fewer, atol=1e-6)
+
+
+class Scaling(nn.Module):
+    """Divides by the largest number that it ever met, which it holds in a plain attribute."""
+
+    def __init__(self):
+        super().__init__()
+        self.top, self.last = torch.tensor(10.0), nn.Linear(20, 8)
+
+    def forward(self, x):
+        self.top = torch.maximum(self.top, x.detach().abs().max())
+        return self.last(x / self.top)
+
+
+class Switching(Scaling):
+    """Takes all records for bytes as soon as it met one, and notes it in a list."""
+
+    def __init__(self):
+        super().__init__()
+        self.met = []
+
+    def forward(self, x):
+        if x.abs().max() > 10:
+            self.met.append("bytes")
+        return self.last(x / 255 if self.met else x)
+
+
+@pytest.mark.parametrize("made", [Scaling, Switching])
+def test_what_a_model_keeps_of_a_record_is_gone_before_the_next(made):
+    """Made-up records are small, so that the model passed every check; one large record moved a sum by 46 bounds."""
+    torch.manual_seed(0)
+    model, x, y, bound = made(), torch.randn(48, 20), torch.zeros(48, dtype=torch.int64), 0.5
+    check(model, (20,))
+    x[:, 0], x[0] = 3.0, 2000.0
+    weights = Layout.of(model).flatten({name: p.detach() for name, p in model.named_parameters()})
+    trainer = Trainer(model, cross_entropy, LocalTraining(), record=torch.zeros(20))
+    whole, without = (
+        trainer.example_sum(
+            weights,
+            ClientData(np.array([0]), np.array([0, 48 - first]), x[first:], y[first:]),
+            bound,
+            None,
+            Streams(0),
+            1,
+        )[0]
+        for first in (0, 1)
+    )
+    assert float((whole - without).norm()) <= bound

@@ -28,7 +28,7 @@ from sordino.train.layers.known import components_of
 from sordino.train.layers.layer import Term, Weighted
 from sordino.train.layers.single import Whole
 from sordino.train.sites import errors_of, find, inputs_of, rewritten
-from sordino.train.stateless import fresh_state
+from sordino.train.stateless import Attributes, fresh_state
 from sordino.train.taps import Recorder, recording
 
 
@@ -50,6 +50,7 @@ class TappedGradients(LayeredGradients):
         self.loss, self._clients, self._layout = loss, clients, Layout.of(model)
         self.width, self._components = self._layout.width, components_of(model)
         self._model = rewritten(copy.deepcopy(model))
+        self._attributes = Attributes(self._model)
         self.sites = find(self._model, record)
         self._modules = dict(self._model.named_modules())
         self.numbers = sum(map(math.prod, self.sites.shapes.values())) + record.numel()
@@ -63,6 +64,7 @@ class TappedGradients(LayeredGradients):
     def outputs(self, rows: Tensor, x: Tensor) -> Tensor:
         if len(rows) > 1:
             return torch.cat([self.outputs(row[None], own[None]) for row, own in zip(rows, x, strict=True)])
+        self._attributes.restore()
         flat, state = filled(x.flatten(0, 1)), fresh_state(self._model, self._layout, rows[0])
         with sdpa_kernel(SDPBackend.MATH):  # each record by itself: no other has a say in what is counted
             found = vmap(lambda one: scores(functional_call(self._model, state, (one[None],)))[0])(flat)
@@ -109,6 +111,7 @@ class TappedGradients(LayeredGradients):
 
     def _pass(self, row: Tensor, x: Tensor) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
         """Returns outputs, what each tapped layer was given, and what to differentiate by."""
+        self._attributes.restore()
         weights = fresh_state(self._model, self._layout, row.detach())
         zeros = {
             passage: row.new_zeros(1).expand(len(x), *shape).requires_grad_()
