@@ -71,20 +71,30 @@ def test_it_learns_under_its_budget_and_says_so(tumours: Any) -> None:
 
 def test_with_features_the_defaults_are_a_recipes(tumours: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """One set of defaults: what is left open is what a recipe gets that declares the same."""
-    seen = []
-    monkeypatch.setattr(fitting, "run", lambda recipe, **given: seen.append(recipe) or run(recipe, **given))
+    seen: list[Recipe] = []
+
+    def noted(recipe: Recipe, **given: Any) -> Any:
+        seen.append(recipe)
+        if len(seen) > 1:
+            raise KeyboardInterrupt  # the first alone is played
+        return run(recipe, **given)
+
+    monkeypatch.setattr(fitting, "run", noted)
     model = classifier(features="random", rounds=None).fit(*tumours)
     declared = PublicCounts(1, 569, 2)
     tree = {"data": {"features": "random"}, "mechanism": {"name": "dp_sgd", "trust": "central"}}
     recipe = settled(Recipe.from_dict({**tree, "budget": {"epsilon": 4.0}}), declared, (10,)).recipe
     assert seen[0].server == recipe.server and recipe.server.path is not None
     assert seen[0].mechanism == recipe.mechanism and seen[0].opening == recipe.opening
-    assert model.n_iter_ == recipe.run.rounds == 40 and "bias" not in dict(model.model_.named_parameters())
+    assert model.n_iter_ == recipe.run.rounds == 40
+    assert not any(name.endswith("bias") for name, _ in model.model_.named_parameters())
     assert model.score(*tumours) > 0.8
     assert np.allclose(model.predict_proba(tumours[0][:3]), model.predict_proba(tumours[0])[:3])
-    classifier(features="random", rounds=7, learning_rate=3.0).fit(*tumours)
+    with pytest.raises(KeyboardInterrupt):
+        classifier(features="random", rounds=7, learning_rate=3.0).fit(*tumours)
     assert seen[1].server.learning_rate == 3.0 and seen[1].server.path is None and seen[1].run.rounds == 7
-    classifier(rounds=None).fit(*tumours)
+    with pytest.raises(KeyboardInterrupt):
+        classifier(rounds=None).fit(*tumours)
     assert seen[2].run.rounds == 40 and seen[2].server.path is None and seen[2].model.bias
     with pytest.raises(Undeclared, match="features is 'scattering'"):
         classifier(features="scattering").fit(*tumours)
