@@ -67,7 +67,7 @@ def disappointment(context: RunContext, loss: float | None, accuracy: float | No
         return f"the loss of the final model on the test records is infinite or not a number{aside}: take smaller steps"
     if accuracy is not None:
         usual = float(y.bincount().max()) / len(y)
-        if accuracy <= usual:
+        if accuracy <= usual and accuracy < 1:
             return (
                 f"the final model is right on {accuracy:.1%} of the test records, and always naming their most "
                 f"frequent class on {usual:.1%}{aside}: it learned nothing of use; `sordino advise` says what would "
