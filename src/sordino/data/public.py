@@ -110,8 +110,8 @@ def require(told: PublicCounts, federation: Federation) -> None:
         raise _contradiction(federation, "least_records", told.least_records, "a client holds fewer", "lower it")
     if told.classes == 1 and federation.classes < 2:
         raise DataError(
-            f"{federation.name}: all records have one label, so there is nothing to learn: declare public.classes = 2 or "
-            "more if others may come, or 0 where a number is predicted"
+            f"{federation.name}: all records have one label, so there is nothing to learn: declare public.classes = 2 "
+            "or more if others may come, or 0 where a number is predicted"
         )
 
 

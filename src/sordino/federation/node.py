@@ -251,7 +251,7 @@ class Node:
 
     def _check_turns(self, request: Parcel, context: RunContext) -> None:
         """Refuses a round too soon after the last, where noise is correlated and the price needs them to be apart."""
-        apart = context.mechanism.separation
+        apart = context.mechanism.rounds_apart
         near = [r for r in self._memory.rounds(request.run) if 0 < abs(r - request.round_) < apart]
         if near:
             raise NodeRefused(

@@ -22,7 +22,7 @@ class FunctionalGradients:
         if len(rows) == 1:
             with sdpa_kernel(SDPBackend.MATH):  # each record by itself: no other has a say in what is counted
                 found: Tensor = vmap(lambda one: self._forward(rows[0], one[None])[0])(x.flatten(0, 1))
-            return found.unflatten(0, x.shape[:2])
+            return found.view(*x.shape[:2], *found.shape[1:])
         outputs: Tensor = vmap(self._forward)(rows, x)
         return outputs
 

@@ -67,8 +67,8 @@ class TappedGradients(LayeredGradients):
         self._attributes.restore()
         flat, state = filled(x.flatten(0, 1)), fresh_state(self._model, self._layout, rows[0])
         with sdpa_kernel(SDPBackend.MATH):  # each record by itself: no other has a say in what is counted
-            found = vmap(lambda one: scores(functional_call(self._model, state, (one[None],)))[0])(flat)
-        return found[: x.shape[0] * x.shape[1]].unflatten(0, x.shape[:2])
+            found: Tensor = vmap(lambda one: scores(functional_call(self._model, state, (one[None],)))[0])(flat)
+        return found[: x.shape[0] * x.shape[1]].view(*x.shape[:2], *found.shape[1:])
 
     def gradients(self, rows: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
         return self._clients.gradients(rows, x, y, weights)  # one client's as many clients', to the bit
