@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo docs federation test faults mutants checker lint bench bench-ledger bench-secagg clean
+.PHONY: setup demo docs wheel federation test faults mutants checker lint bench bench-ledger bench-secagg clean
 
 setup: $(VENV)/.installed
 
@@ -14,6 +14,14 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 demo: setup
 	$(BIN)/sordino run recipes/best/demo.toml
+
+# what `pip install sordino` brings today, in an environment of its own, away from the checkout (torch alone is pinned)
+wheel: setup
+	rm -rf $(VENV)/bare && $(PYTHON) -m venv $(VENV)/bare
+	$(BIN)/hatchling build -t wheel -d $(VENV)/bare/wheel
+	grep '^torch==' constraints.txt > $(VENV)/bare/torch.txt
+	$(VENV)/bare/bin/pip install --quiet --constraint $(VENV)/bare/torch.txt $(VENV)/bare/wheel/*.whl
+	cd $(VENV)/bare && bin/sordino run --set run.rounds=2 --out run && bin/sordino certificate --check run/public
 
 federation: setup
 	$(BIN)/sordino federation demo
