@@ -364,7 +364,7 @@ def test_csv_targets_may_be_names_or_numbers(tmp_path: Path) -> None:
         ("a,label\n1,0\nnan,1\n", {}, r"line 3: column a is empty"),
         ("a,label\n1,0\ninf,1\n", {}, r"line 3: column a is 'inf'"),
         ("a,label\n1,0\n2\n", {}, "line 3 has 1 columns where 2"),
-        ("a,b\n1,0\n", {}, "no column 'label'; it has a, b"),
+        ("a,b\n1,0\n", {}, "no column 'label' in its first line, which names a, b"),
         ("a,label\n1,0\n", {"client": "who"}, "no column 'who'"),
         ("a,label\n1,0.5\n", {"classes": 2}, "labels that are not 0 … 1"),
         ("a,label\n1,maybe\n", {"class_names": ["no", "yes"]}, "column label is 'maybe'"),

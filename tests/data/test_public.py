@@ -45,14 +45,6 @@ def test_a_proposal_of_no_classes_says_that_a_number_is_predicted(tmp_path) -> N
     assert "class_names" not in str(error.value)
 
 
-def test_one_class_is_nothing_to_learn() -> None:
-    x = torch.randn(40, 3)
-    alike = Federation.of(x, torch.zeros(40, dtype=torch.long), clients=torch.arange(40) // 4, name="own")
-    with pytest.raises(DataError, match=r"own: all records have one label.*public.classes = 2"):
-        assemble(recipe("public.population=10", "public.records=40", "public.classes=1"), federation=alike)
-    assemble(recipe("public.population=10", "public.records=40", "public.classes=2"), federation=alike)
-
-
 def test_a_proposal_can_be_declared_whole() -> None:
     context = assemble(recipe().but(public=own().proposed()), federation=own())
     assert context.federation.declared == PublicCounts(10, 40, 2) == own(public=own().proposed()).declared

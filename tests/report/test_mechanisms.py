@@ -43,7 +43,7 @@ def test_fed_cad_shows_the_diff_of_each_round_and_the_correlation_that_follows(p
     assert diff.y == [0.5, *left[:-1]], "a round records what it leaves to the next one"
     assert kept.y == [1 - d for d in diff.y if d is not None]
     assert seen.y == [max(0, line["knobs"]["gap"]) ** 0.5 for line in view.rounds]
-    assert found.y.range is not None and found.y.range[1] > max(value for value in seen.y if value is not None) > 1.05
+    assert found.y.range is not None and found.y.range[1] > max(value for value in seen.y if value is not None) > 1
 
 
 def test_a_dpfl_asks_those_whose_labels_are_like_everybodys(played: Player) -> None:

@@ -108,11 +108,6 @@ def require(told: PublicCounts, federation: Federation) -> None:
         raise _contradiction(federation, "most_records", told.most_records, "a client holds more", "raise it")
     if told.least_records is not None and int(sizes.min()) < told.least_records:
         raise _contradiction(federation, "least_records", told.least_records, "a client holds fewer", "lower it")
-    if told.classes == 1 and federation.classes < 2:
-        raise DataError(
-            f"{federation.name}: all records have one label, so there is nothing to learn: declare public.classes = 2 "
-            "or more if others may come, or 0 where a number is predicted"
-        )
 
 
 def _which(missing: list[str], suggested: PublicCounts) -> str:

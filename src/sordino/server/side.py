@@ -99,8 +99,7 @@ class ServerSide:
         Raises:
             LedgerError: the release cost more than was reserved for it.
         """
-        # None stands for whom it was reserved for, who need not be looked up again
-        payers = None if senders is asked.terms.cohort else without(senders, asked.mute)
+        payers = without(senders, asked.mute)
         self.charging.settle(reservation, payers, self.mechanism.charges(released.prices), released, durable)
 
     def adapt(self, asked: Asked, here: Position, released: Released) -> Position:
