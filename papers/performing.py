@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from functools import lru_cache, wraps
-from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
 from papers.run_store import RunStore, StoredLine, code_version
 from papers.tasks import Task, room_of
-from sordino.compare.playing import ContestWatcher, live_with_parent
+from sordino.apart import end, live_with_parent, processes
+from sordino.compare.playing import ContestWatcher
 from sordino.data.catalogue import DATASETS
 from sordino.data.records import Records
 from sordino.errors import SordinoError
@@ -98,34 +98,30 @@ def _apart(
 ) -> str | None:
     running: dict[Future[tuple[float, Mapping[str, Any]]], tuple[Task, float]] = {}
     total, done, why = len(waiting), 0, None
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _begin) as pool:
-        try:
-            while waiting or running:
-                while len(running) < jobs and (task := _next(waiting, limit, cost)) is not None:
-                    place = room_of(store.keys(task.what, task.recipe)[0], folder)
-                    running[pool.submit(_do, task, place)] = task, time.monotonic()
-                if not running or (limit is not None and limit.left <= 0):
-                    break
-                ended, _ = wait(running, _LOOK, FIRST_COMPLETED)
-                for future in ended:
-                    task, began = running.pop(future)
-                    done += 1
-                    try:
-                        cpu, found = future.result()
-                    except SordinoError as error:
-                        why = str(error)
-                        continue
-                    if limit is not None:
-                        limit.learn(cpu, time.monotonic() - began)
-                    key, of = store.keys(task.what, task.recipe)
-                    line = StoredLine(key, of, task.what, task.recipe.run.seed, code_version(), cpu, found)
-                    store.add(line, task.recipe.mechanism.name)
-                watcher(done, total)
-        finally:
-            if running:
-                pool.shutdown(wait=False, cancel_futures=True)
-                for process in active_children():
-                    process.terminate()
+    with processes(jobs, _begin) as pool:
+        while waiting or running:
+            while len(running) < jobs and (task := _next(waiting, limit, cost)) is not None:
+                place = room_of(store.keys(task.what, task.recipe)[0], folder)
+                running[pool.submit(_do, task, place)] = task, time.monotonic()
+            if not running or (limit is not None and limit.left <= 0):
+                break
+            ended, _ = wait(running, _LOOK, FIRST_COMPLETED)
+            for future in ended:
+                task, began = running.pop(future)
+                done += 1
+                try:
+                    cpu, found = future.result()
+                except SordinoError as error:
+                    why = str(error)
+                    continue
+                if limit is not None:
+                    limit.learn(cpu, time.monotonic() - began)
+                key, of = store.keys(task.what, task.recipe)
+                line = StoredLine(key, of, task.what, task.recipe.run.seed, code_version(), cpu, found)
+                store.add(line, task.recipe.mechanism.name)
+            watcher(done, total)
+        if running:
+            end(pool)
     return why
 
 

@@ -117,8 +117,11 @@ def outer(error: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def added(each: Tensor) -> Tensor:
-    """Returns Σ_p each_p for each record, `[n, p, k]` → `[n, k]`: the library's own sum treats the last otherwise."""
-    return outer(each, each.new_ones(1, 1, 1).expand(*each.shape[:2], 1))[..., 0]
+    """Returns Σ_p each_p for each record, `[n, p, k]` → `[n, k]`: the library's own sum treats the last otherwise.
+
+    By four rows of ones, in memory: of one that is repeated the library makes a product for every record by itself.
+    """
+    return outer(each.new_ones(*each.shape[:2], 4), each)[:, 0]
 
 
 def few_or_many(x: Tensor, weight: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -32,6 +33,7 @@ def audit(
         Literal["inversion"] | None, typer.Option(help="gradient inversion: pictures from a client's upload")
     ] = None,
     trials: Annotated[int | None, typer.Option(min=1000, help="plays of each world (default: what ε needs)")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="audits at once, with --all (default: one a core)")] = None,
     shadows: Annotated[int, typer.Option(min=2, help="shadow models (run)")] = 25,
     attacked: Annotated[int, typer.Option(min=0, help="models whose members are guessed (run; 0: none)")] = 50,
     pool: Annotated[int, typer.Option(min=10, help="records whose membership is guessed, at most (run)")] = 10_000,
@@ -70,7 +72,7 @@ def audit(
             target, set_ or [], mode or "certified", pictures, out or Path("inversion.png"), seed, as_json, model, data
         )
     elif everything:
-        _all(mode, trials, seed, as_json)
+        _all(mode, trials, jobs, seed, as_json)
     elif run:
         _run(Path(named), Effort(shadows, attacked, pool, canaries), seed, as_json, model, data)
     elif named == "games":
@@ -83,7 +85,7 @@ def audit(
 
 _USED: dict[str, tuple[str, ...]] = {
     "inversion": ("target", "attack", "set_", "mode", "pictures", "out", "seed", "model", "data"),
-    "all": ("everything", "mode", "trials", "seed"),
+    "all": ("everything", "mode", "trials", "jobs", "seed"),
     "run": ("target", "shadows", "attacked", "pool", "canaries", "seed", "model", "data"),
     "games": ("target",),
     "game": ("target", "seed"),
@@ -138,23 +140,13 @@ def _game(name: str, seed: int, js: bool) -> None:
     _tell(found, js)
 
 
-def _all(mode: str | None, trials: int | None, seed: int, js: bool) -> None:
-    from sordino.audit.cases import cases as every_case
-    from sordino.audit.games import GAMES
+def _all(mode: str | None, trials: int | None, jobs: int | None, seed: int, js: bool) -> None:
+    from sordino.audit.every import planned, play_every
     from sordino.cli.progress import Bar
 
-    cases = [case for case in every_case() if mode in (None, case.mode)]
-    games = [] if mode == "faithful" else list(GAMES.values())
-    found: list[Finding] = []
-    total = len(cases) + len(games)
     with Bar(js, "audits") as progress:
-        for done, case in enumerate(cases):
-            words = f"{case.mechanism}, {case.mode}"
-            progress.show(done * _STEPS, total * _STEPS, words)
-            found += case.audits(trials, seed, told=_share(progress, done, total, words))
-        for done, game in enumerate(games, len(cases)):
-            progress.show(done * _STEPS, total * _STEPS, game.name)
-            found += game.play(seed, _share(progress, done, total, game.name))
+        listed = play_every(planned(mode), jobs or os.cpu_count() or 1, trials, seed, progress.show)
+    found = [finding for findings in listed for finding in findings]
     if js:
         print(strict_json.dumps([finding.to_json() for finding in found], indent=2))
     else:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import active_children, get_context, parent_process
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Protocol
 
+from sordino.apart import live_with_parent, processes
 from sordino.errors import RecipeError, SordinoError, SordinoWarning
 from sordino.recipe import Recipe
 from sordino.runs.folder import RunFolder
@@ -63,38 +58,18 @@ def _play_apart(
 ) -> None:
     """Plays trials in processes of their own, several at once, the longest first, so that none is left for the end.
 
-    **Edge cases**: an interrupt ends all of them. It is this process that does so: were they interrupted themselves,
-    they would go on with the next trials. If this process is killed, they end by themselves, so that no run is played
-    twice at once when all is started again. A run that is ended so goes on where it was, like one that crashed.
+    **Edge cases**: an interrupt ends all of them. If this process is killed, they end by themselves, so that no run is
+    played twice at once when all is started again. A run that is ended so goes on where it was, like one that crashed.
     """
     total = sum(trial.recipe.run.rounds for trial in trials)
-    with ProcessPoolExecutor(jobs, get_context("spawn"), live_with_parent) as pool:
+    with processes(jobs, live_with_parent) as pool:
         longest_first = sorted(waiting, key=lambda trial: -trial.recipe.run.rounds)
         running = {pool.submit(_play_on_one_core, trial.recipe, trial.folder): trial for trial in longest_first}
-        try:
-            while running:
-                for future in [future for future in running if future.done()]:
-                    _note(future.result(), running.pop(future), failed)
-                watcher(sum(_rounds_done(trial, failed) for trial in trials), total)
-                time.sleep(_LOOK if running else 0)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in active_children():
-                process.terminate()
-            raise
-
-
-def live_with_parent() -> None:
-    """Leaves interrupts to the process that started this one, and ends this one as soon as that is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
-
-
-def _end_after(sentinel: int) -> None:
-    wait([sentinel])
-    os._exit(1)  # nothing is tidied up, as in a crash: a run folder is made for that
+        while running:
+            for future in [future for future in running if future.done()]:
+                _note(future.result(), running.pop(future), failed)
+            watcher(sum(_rounds_done(trial, failed) for trial in trials), total)
+            time.sleep(_LOOK if running else 0)
 
 
 def play(recipe: Recipe, folder: Path) -> str | None:
