@@ -45,6 +45,17 @@ def test_a_proposal_of_no_classes_says_that_a_number_is_predicted(tmp_path) -> N
     assert "class_names" not in str(error.value)
 
 
+def test_labels_that_begin_at_one_are_told_apart_from_a_class_that_nobody_has(tmp_path) -> None:
+    (tmp_path / "own.csv").write_text("a,label\n0.1,1\n0.2,2\n0.3,1\n0.4,2\n0.5,2\n")
+    own_file = ("data.name=csv", f"data.file={tmp_path / 'own.csv'}", "partition.clients=2")
+    with pytest.raises(DataError, match=r"classes = 3 to the recipe .*list them in data.class_names, and declare 2"):
+        load(recipe(*own_file))
+    listed = recipe(*own_file, 'data.class_names=["1", "2"]')
+    with pytest.raises(DataError, match="records must be declared") as error:
+        load(listed)
+    assert "classes" not in str(error.value)  # they are listed
+
+
 def test_a_proposal_can_be_declared_whole() -> None:
     context = assemble(recipe().but(public=own().proposed()), federation=own())
     assert context.federation.declared == PublicCounts(10, 40, 2) == own(public=own().proposed()).declared

@@ -98,7 +98,7 @@ def require(told: PublicCounts, federation: Federation) -> None:
         raise DataError(
             f"{federation.name}: {' and '.join(missing)} must be declared, since everybody who sees the result can "
             f"infer them: add [public] {lines} to the recipe (or --set public.{missing[0]}=… and so on) if you may "
-            f"publish these numbers; they are taken as public and not charged.{_which(missing, suggested)}"
+            f"publish these numbers; they are taken as public and not charged.{_which(missing, suggested, federation)}"
         )
     sizes = federation.sizes()
     _amount(federation, "population", told.people, federation.population, "clients", most=told.people)
@@ -110,11 +110,18 @@ def require(told: PublicCounts, federation: Federation) -> None:
         raise _contradiction(federation, "least_records", told.least_records, "a client holds fewer", "lower it")
 
 
-def _which(missing: list[str], suggested: PublicCounts) -> str:
-    """Returns what a proposal of no classes means, which a label of −1 leads to, too."""
-    if "classes" not in missing or suggested.classes:
+def _which(missing: list[str], suggested: PublicCounts, federation: Federation) -> str:
+    """Returns what a proposed number of classes may mean: none (a label of −1 leads there, too), or one too many."""
+    if "classes" not in missing:
         return ""
-    return " (classes = 0: a number is predicted; where labels stand for classes, list them in data.class_names.)"
+    if not suggested.classes:
+        return " (classes = 0: a number is predicted; where labels stand for classes, list them in data.class_names.)"
+    if len(federation.train_y) and int(federation.train_y.min()) > 0:
+        return (
+            " (No label is 0: where classes are numbered from 1, number them from 0, or list them in "
+            f"data.class_names, and declare {suggested.classes - 1}.)"
+        )
+    return ""
 
 
 def _amount(federation: Federation, name: str, told: int, found: int, what: str, most: int, few: bool = False) -> None:
