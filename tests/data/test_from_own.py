@@ -120,6 +120,19 @@ def test_features_of_very_different_scale_are_told_of_unless_ranges_are_declared
     assert any("public.ranges" in sentence and "do not publish" in sentence for sentence in told) == warned
 
 
+def test_features_that_are_made_have_no_ranges_to_declare(tmp_path):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sordino.run(
+            federation=sordino.Federation.of(x := torch.rand(100, 2), (x[:, 0] > 0.5).long()),
+            public={"population": 80, "records": 80, "classes": 2},
+            data={"features": "random", "feature_norm": "none"},
+            run={"rounds": 1},
+            out=tmp_path / "run",
+        )
+    assert not [one for one in caught if "public.ranges" in str(one.message)]
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

@@ -77,7 +77,7 @@ def settled(recipe: Recipe, told: PublicCounts, shape: tuple[int, ...], *, featu
     values = dict[str, Any]()
     if not featured:
         values = _open(recipe, _of_images(recipe.data.features, shape))
-        shape = _features(_with(recipe, values)).shape(shape)
+        shape = FeatureSettings.told(_with(recipe, values).data).shape(shape)
     reach = _reach(recipe, told)
     values |= _open(recipe, _values(reach, shape))
     listed = ", ".join(f"{name} = {'false' if value is False else f'{value:g}'}" for name, value in values.items())
@@ -123,11 +123,6 @@ def _values(reach: float, shape: tuple[int, ...]) -> dict[str, Any]:
         "run.rounds": max(FEWEST_ROUNDS, min(MOST_ROUNDS, math.ceil(path / A_ROUNDS_PATH))),
         "server.path": path,
     }
-
-
-def _features(recipe: Recipe) -> FeatureSettings:
-    wanted = {name.removeprefix("feature_"): value for name, value in recipe.data if name.startswith("feature_")}
-    return FeatureSettings(recipe.data.features, **wanted)
 
 
 def _open(recipe: Recipe, values: Mapping[str, Any]) -> dict[str, Any]:

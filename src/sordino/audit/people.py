@@ -56,6 +56,7 @@ def with_canary_clients(federation: Federation, x: Tensor, y: Tensor, alike: boo
         federation,
         train_x=torch.cat([federation.train_x, x]),
         train_y=torch.cat([federation.train_y, y]),
+        hashes=None,
         partition=AuditCrowd(federation.partition, first + np.arange(len(y)), size),
         declared=_more(federation.declared, len(y), size * len(y), size),
     )
@@ -74,6 +75,7 @@ def with_records(federation: Federation, x: Tensor, y: Tensor, seed: int) -> Fed
         federation,
         train_x=torch.cat([federation.train_x, x]),
         train_y=torch.cat([federation.train_y, y]),
+        hashes=None,
         partition=PartitionTable(np.concatenate([[0], np.cumsum(counts)]), indices[order]),
         declared=_more(federation.declared, 0, len(y), int(counts.max())),
     )

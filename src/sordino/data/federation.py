@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from sordino.data import disjoint
@@ -22,6 +22,7 @@ from sordino.data.keyed import key
 from sordino.data.partition import Partition
 from sordino.data.public import UNDECLARED, PublicCounts, proposal, require
 from sordino.data.ranges import Outside, Range, scaled
+from sordino.data.record_hashes import record_hashes
 from sordino.data.records import count_classes, inputs, labels, require_owners, split_people
 from sordino.errors import DataError
 from sordino.types import IntArray
@@ -57,6 +58,11 @@ class Federation:
     """Names of the features, where they have any."""
     class_names: tuple[str, ...] = ()
     """What the classes are called, in their order, where they have names."""
+    hashes: NDArray[np.uint64] | None = None
+    """Hashes of the training records as they were read, where inputs are something else by now: what a ledger knows
+    them by, so that the same people are the same under other features."""
+    featured: bool = False
+    """Whether inputs are features that were made of the records."""
 
     def __post_init__(self) -> None:
         if not len(self.train_x):
@@ -135,7 +141,8 @@ class Federation:
         train, test = function(self.train_x), function(self.test_x)
         if train is self.train_x and test is self.test_x and public is self.public_x:
             return self
-        return replace(self, train_x=train, test_x=test, public_x=public)
+        hashes = record_hashes(self.train_x, self.train_y) if self.hashes is None else self.hashes
+        return replace(self, train_x=train, test_x=test, public_x=public, hashes=hashes)
 
     @cached_property
     def digest(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.data.federation import Federation
+from sordino.data.record_hashes import record_hashes
 from sordino.types import IntArray
 
 _AT_ONCE = 2_000_000
@@ -24,7 +24,8 @@ def holdings(federation: Federation) -> Sequence[bytes]:
     depend on which records it holds, how often, and on nothing else. They are not keyed: the ledger keys them before
     anything is written down.
     """
-    hashes, clients = _records(federation), np.arange(federation.population)
+    hashes, clients = federation.hashes, np.arange(federation.population)
+    hashes = record_hashes(federation.train_x, federation.train_y) if hashes is None else hashes
     ends, parts, start = np.cumsum(federation.sizes()), list[NDArray[np.uint64]](), 0
     while start < len(clients):
         stop = max(start + 1, int(np.searchsorted(ends, (ends[start - 1] if start else 0) + _AT_ONCE, "right")))
@@ -37,16 +38,3 @@ def _sums(federation: Federation, hashes: NDArray[np.uint64], clients: IntArray)
     offsets, records = federation.partition.indices(clients)
     # no client is empty, so every segment of the reduction has an element
     return np.asarray(np.add.reduceat(hashes[records], offsets[:-1], axis=0), dtype=np.uint64)
-
-
-def _records(federation: Federation) -> NDArray[np.uint64]:
-    """Returns two 64-bit hashes of every record, label included."""
-    count = len(federation.train_x)
-    x = federation.train_x.contiguous().numpy().reshape(count, -1)
-    y = federation.train_y.contiguous().numpy().reshape(count, -1)
-    out = np.empty((count, 2), np.uint64)
-    for place in range(count):
-        digest = hashlib.blake2b(x[place].data, digest_size=16)
-        digest.update(y[place].data)
-        out[place] = np.frombuffer(digest.digest(), np.uint64)
-    return out

@@ -18,6 +18,7 @@ from sordino.data.keyed import key
 from sordino.data.normalise import scale
 from sordino.data.published import published
 from sordino.data.ranges import Outside, Range, in_ranges
+from sordino.data.record_hashes import record_hashes
 from sordino.data.records import Records, split
 from sordino.data.settings import PartitionSettings, spread
 from sordino.errors import DataError
@@ -76,6 +77,7 @@ def federate(
         plain = "none" if normalise == "auto" and wanted.kind != "none" else normalise
         return wanted(scale(x, plain), kept_in)
 
+    hashes = record_hashes(records.train_x, records.train_y)  # before anything is made of them
     if ranges or options.get("missing") == "middle":
         train_x, test_x = (in_ranges(name, x, ranges or {}, records.columns, outside, records.coded)
                            for x in (records.train_x, records.test_x))  # fmt: skip
@@ -102,6 +104,8 @@ def federate(
         replace(told, ranges=ranges or None),
         records.columns if wanted.kind == "none" else (),
         tuple(options.get("class_names") or DATASETS[name].class_names),
+        hashes if whole else hashes[kept.numpy()],
+        wanted.kind != "none",
     )
 
 

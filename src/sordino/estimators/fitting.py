@@ -129,7 +129,7 @@ class PrivateEstimator(BaseEstimator):
         with own_words(), tempfile.TemporaryDirectory() as folder:
             recipe = Recipe.begin(self._sections() | {"public": federation.declared})
             if own is None:
-                recipe = settled(recipe, federation.declared, federation.input_shape, featured=True).recipe
+                recipe = settled(recipe, federation.declared, federation.input_shape).recipe
             outcome = run(
                 recipe.but(run={"evaluate_every": recipe.run.rounds}),
                 model=own,
@@ -155,8 +155,9 @@ class PrivateEstimator(BaseEstimator):
         if self.features not in ("none", "random"):
             raise Undeclared(f"features is {self.features!r}: choose none or random; the others are made of images")
         with own_words():
-            x = self._rows(X, self.outside)
-            return Federation.of(x, y, owners, None, classes, 0, self.federation or "X", told)
+            return Federation.of(
+                self._scaled(X, self.outside), y, owners, None, classes, 0, self.federation or "X", told
+            )
 
     def _expected(self, found: int) -> int:
         """Returns the declared number of rows; far fewer may be a fold's, which a warning says."""
@@ -192,7 +193,7 @@ class PrivateEstimator(BaseEstimator):
             "mechanism": mechanism,
             "budget": {"epsilon": "none" if self.epsilon is None else self.epsilon, "delta": self.delta},
             "run": seed if self.rounds is None else {"rounds": self.rounds, **seed},
-            "data": {} if self.features == "none" else {"features": self.features},
+            "data": {} if self.features == "none" else {"features": self.features, "cache": "none"},
             "model": model,
             "server": {} if self.learning_rate is None else {"learning_rate": self.learning_rate},
             "ledger": {"path": self.ledger, "federation": self.federation},
@@ -217,17 +218,17 @@ class PrivateEstimator(BaseEstimator):
                 )
         return settings
 
-    def _rows(self, X: NDArray[Any], outside: Outside) -> Tensor:
-        """Returns rows as the model sees them: scaled by their ranges, and made into features if wanted."""
+    def _scaled(self, X: NDArray[Any], outside: Outside) -> Tensor:
+        """Returns rows scaled by their ranges."""
         x = torch.from_numpy(np.array(X, dtype=np.float32))
-        return FeatureSettings(self.features)(scaled("X", x, self._ranges, outside=outside) if self._ranges else x)
+        return scaled("X", x, self._ranges, outside=outside) if self._ranges else x
 
     def _outputs(self, X: Any) -> NDArray[np.float64]:
         """Returns what the trained model says of each row."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False)
         with torch.no_grad():
-            out: Tensor = self.model_(self._rows(X, "clip"))
+            out: Tensor = self.model_(FeatureSettings(self.features)(self._scaled(X, "clip")))
         return np.asarray(out.double().numpy())
 
 

@@ -27,6 +27,5 @@ def prepared(recipe: Recipe, name: str, records: Records, *, silent: bool = Fals
     told, ranges = recipe.data, recipe.public.ranges or {}
     outside, x = "clip" if silent else told.outside, records.train_x.clone()
     x = in_ranges(name, x, ranges, records.columns, outside, records.coded, "zero" if silent else "refuse")
-    wanted = {key.removeprefix("feature_"): value for key, value in told if key.startswith("feature_")}
-    features = FeatureSettings(told.features, **wanted)
+    features = FeatureSettings.told(told)
     return features(scale(x, "none" if told.normalise == "auto" and features.kind != "none" else told.normalise), None)

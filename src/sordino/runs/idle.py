@@ -37,7 +37,8 @@ def idle(context: RunContext, own_model: bool, own_data: bool) -> list[str]:
         *_secure(recipe, context.mechanism),
     ]
     told += [] if own_model else _model(recipe)
-    told += [] if own_data else [*_partition(recipe), *_data(recipe, context.federation.classes)]
+    told += [] if own_data else _partition(recipe)
+    told += _data(recipe, context.federation.classes)
     if recipe.ledger.plan == "whole" and recipe.ledger.path is None:
         told.append("ledger.plan has no effect on a run's own ledger, which nothing was spent on: set ledger.path, too")
     if recipe.budget.epsilon is None and recipe.budget.clients:

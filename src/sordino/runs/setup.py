@@ -15,6 +15,7 @@ from sordino.account.accountants.target import PrivacyTarget
 from sordino.advise.by_features import Settled, settled
 from sordino.aggregate.secure_sum import SecureSum
 from sordino.aggregate.sharded_sum import ShardedSum
+from sordino.data.features import FeatureSettings, cache_folder
 from sordino.data.federation import Federation
 from sordino.data.settings import PartitionSettings
 from sordino.errors import DataError, RecipeError
@@ -48,7 +49,7 @@ def assemble(
     """Returns the context of a run; a model, data or mechanism of the user's own take the recipe's place."""
     found = Settled(recipe) if model or mechanism else settle(recipe, federation)
     recipe = found.recipe
-    federation = declared(recipe, federation or load(recipe))
+    federation = featured(recipe, declared(recipe, federation or load(recipe)))
     module = built(recipe, federation) if model is None else models.in_memory(model)
     federation = federation.mapped(partial(models.suited, module))
     shape, kind = federation.input_shape, federation.train_x.dtype
@@ -88,7 +89,7 @@ def settle(recipe: Recipe, federation: Federation | None = None) -> Settled:
     """Returns the recipe with values for what follows from its features: the one place where it gets them.
 
     Without a federation the recipe's own is loaded for the shape of a record, and no features are made. Where records
-    are elsewhere, or the recipe declares their shape, that is the shape of features.
+    are elsewhere, the recipe declares their shape, or features were made, that is the shape of features.
     """
     if not recipe.follows_features:
         return Settled(recipe)
@@ -96,7 +97,7 @@ def settle(recipe: Recipe, federation: Federation | None = None) -> Settled:
         federation = load(recipe.but(data=_PLAIN_RECORDS))
     told = declared(recipe.but(public={"shape": None}), federation).declared
     shape = recipe.public.shape
-    return settled(recipe, told, shape or federation.input_shape, featured=shape is not None)
+    return settled(recipe, told, shape or federation.input_shape, featured=shape is not None or federation.featured)
 
 
 def composed(recipe: Recipe, federation: Federation) -> Mechanism:
@@ -221,6 +222,15 @@ def declared(recipe: Recipe, federation: Federation) -> Federation:
             "out, or set public.test = true if these records may be published"
         )
     return federation
+
+
+def featured(recipe: Recipe, federation: Federation) -> Federation:
+    """Returns the federation with the features that the recipe asks for, if they are not made yet."""
+    wanted = FeatureSettings.told(recipe.data)
+    if wanted.kind == "none" or federation.featured or not len(federation.train_x):
+        return federation
+    kept_in = None if recipe.data.cache == "none" else cache_folder(recipe.data.cache)
+    return replace(federation.mapped(lambda x: wanted(x, kept_in)), columns=(), featured=True)
 
 
 def _training(recipe: Recipe) -> LocalTraining:

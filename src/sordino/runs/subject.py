@@ -27,11 +27,13 @@ from sordino.models.state import whole_state
 from sordino.recipe import Recipe
 from sordino.runs.context import RunContext
 from sordino.runs.folder import RunFolder
-from sordino.runs.setup import built, declared
+from sordino.runs.setup import built, declared, featured
 from sordino.runs.setup import load as load_data
 from sordino.sections.data import DataSection, PartitionSection
 from sordino.sections.training import ModelSection
 
+_STILL_SAID = ("outside", "target_unit", "cache")
+"""Settings of data, besides features, that mean the same for a federation given in Python."""
 _START = "start.safetensors"
 """What a model of the user's own began with, in the private folder."""
 
@@ -56,9 +58,9 @@ class Subject:
 def named_in(recipe: Recipe, model: nn.Module | None, federation: Federation | None) -> Recipe:
     """Returns the recipe with the names of what was given in Python, in place of settings that it overrules."""
     if federation is not None:
-        data = DataSection(
-            name=federation.name, normalise="none", outside=recipe.data.outside, target_unit=recipe.data.target_unit
-        )
+        said = recipe.data.model_dump(exclude_unset=True)
+        kept = {name: value for name, value in said.items() if name.startswith("feature") or name in _STILL_SAID}
+        data = DataSection(name=federation.name, normalise="none", **kept)
         recipe = recipe.but(data=data, partition=PartitionSection())
     if model is not None:
         recipe = recipe.but(model=ModelSection(name=type(model).__name__, loss=recipe.model.loss))
@@ -131,7 +133,7 @@ def _data(folder: RunFolder, recipe: Recipe, told: Mapping[str, Any], given: Fed
             f"{folder.path} was trained on data of your own, {told['name']!r}, which it does not keep: give it again "
             "(--data module:factory, a function that returns the Federation; in Python federation=…)"
         )
-    here = declared(recipe, given or load_data(recipe))
+    here = featured(recipe, declared(recipe, given or load_data(recipe)))
     if _digest(here, told["key"]) != told["digest"]:
         where = "the Federation that you gave" if given is not None else f"data.name = {recipe.data.name!r}"
         raise RecipeError(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -68,6 +68,12 @@ class FeatureSettings:
             raise DataError(f"data.feature_norm is {self.norm!r}: use one of {', '.join(get_args(Norm))}.")
         if self.colours not in get_args(Colours):
             raise DataError(f"data.feature_colours is {self.colours!r}: use one of {', '.join(get_args(Colours))}.")
+
+    @classmethod
+    def told(cls, section: Iterable[tuple[str, Any]]) -> FeatureSettings:
+        """Returns what a recipe's `data` section asks for, given by its fields' names and values."""
+        values = dict(section)
+        return cls(values["features"], **{field.name: values[f"feature_{field.name}"] for field in fields(cls)[1:]})
 
     def parts(self, dimensions: int) -> tuple[FeaturePart, ...]:
         """Returns the pure steps, in order, for records that make a batch of so many dimensions."""
