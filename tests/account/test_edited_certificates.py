@@ -163,3 +163,28 @@ def test_nothing_is_put_into_delta_instead_of_taken_out(chance, books, tmp_path)
         made_up = replace(document, promises=(document.promises[0], forged), signature="")
         path.write_text(replace(made_up, signature=books.sign(made_up.message())).to_json())
         list(check(path))
+
+
+def resigned(books, document, path):
+    """Writes a document under a new signature with the ledger's key."""
+    path.write_text(replace(document, signature=books.sign(replace(document, signature="").message())).to_json())
+
+
+@pytest.mark.parametrize("name", ["curve", "profile"])
+def test_no_delta_is_so_small_that_another_may_stand_in_its_place(name, books, tmp_path):
+    """Numbers had to agree up to 10⁻⁶, and so had δ: ε = 2.5 at δ = 0 could be told for ε = 2.5 at δ = 10⁻⁹."""
+    path, document = tmp_path / "certificate.json", made(books, **KINDS["local"])
+    promise = document.promises[0]
+    points, tried = getattr(promise.numbers, name), 0
+    for place, (at, value) in enumerate(points):
+        forged = (0.0, value) if name == "curve" else (at, 0.0)
+        if name == "profile" and not 1e-11 < value < 1e-6:
+            continue
+        if name == "curve" and at > 1e-6:
+            continue
+        edited = replace(promise.numbers, **{name: (*points[:place], forged, *points[place + 1 :])})
+        resigned(books, replace(document, promises=(replace(promise, numbers=edited), *document.promises[1:])), path)
+        with pytest.raises(LedgerError, match=f"says {name}"):
+            list(check(path))
+        tried += 1
+    assert tried

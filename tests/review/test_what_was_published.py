@@ -188,3 +188,32 @@ def test_a_filter_in_a_document_holds_the_budget_that_the_document_names(tmp_pat
     republished(folder, replace(outcome.document, promises=tuple(told)))
     with pytest.raises(LedgerTampered, match="holds another budget"):
         list(check(folder.certificate_file))
+
+
+def test_every_number_of_a_private_certificate_follows_from_the_ledger(folder, played):
+    """The δ of a curve's points were not looked at, nor what the client that paid most is said to have paid."""
+    first, rest = played.certificate.entries[0], played.certificate.entries[1:]
+    edits = {
+        "curve": (*first.curve[:-1], (0.0, first.curve[-1][1])),
+        "delta": first.delta / 10,
+        "worst": replace(first.worst, participations=0),
+        "median_epsilon": 0.1,
+    }
+    for name, value in edits.items():
+        edited = replace(played.certificate, entries=(replace(first, **{name: value}), *rest))
+        folder.save_certificate(edited, played.document)
+        with pytest.raises(LedgerTampered):
+            ledger_command(folder.path, verify=True)
+
+
+@pytest.mark.parametrize("name", ["curve", "profile", "mu", "advantage", "false_negative_rates"])
+def test_no_number_of_the_public_certificate_is_better_than_the_ledger_proves(folder, played, name):
+    first, rest = played.document.promises[0], played.document.promises[1:]
+    told = getattr(first.numbers, name)
+    better = told / 2 if isinstance(told, float) else ((told[0][0] / 2, told[0][1]), *told[1:])
+    if name in ("profile", "false_negative_rates"):
+        better = ((told[0][0], told[0][1] + (-0.1 if name == "profile" else 1e-3)), *told[1:])
+    edited = replace(first, numbers=replace(first.numbers, **{name: better}))
+    republished(folder, replace(played.document, promises=(edited, *rest)))
+    with pytest.raises(LedgerTampered, match="does not prove it"):
+        ledger_command(folder.path, verify=True)

@@ -15,6 +15,9 @@ from sordino.account.ledger.keys import signed
 from sordino.errors import AccountingError, LedgerError, LedgerTampered
 
 _TOLERANCE = 1e-6
+_LEAST = {"profile": 1e-6}
+"""Below which size numbers agree absolutely, where that is not 1: a δ of 10⁻⁶ is not nothing."""
+_POINTS = ("curve", "profile", "false_negative_rates")
 
 
 def check(path: Path, key: str | None = None) -> Iterator[str]:
@@ -95,7 +98,7 @@ def _recomputed(promise: Promise, document: CertificateDocument, path: Path) -> 
     # other versions may answer by another accountant, in other words
     words = ("answered", "note", "reason") if document.statement.code_version == __version__ else ()
     for name in ("epsilon", "curve", "profile", "mu", "regret", "advantage", "false_negative_rates", *words):
-        if not _agree(getattr(promise.numbers, name), getattr(found, name)):
+        if not _follows(name, getattr(promise.numbers, name), getattr(found, name)):
             raise LedgerTampered(f"{where} says {name} = {_short(promise.numbers, name)}, and its events give another")
 
 
@@ -123,14 +126,22 @@ def _contradiction(promise: Promise, document: CertificateDocument) -> str:
     return "lists one history twice" if len(set(map(repr, proof.histories))) < len(proof.histories) else ""
 
 
-def _agree(told: Any, found: Any) -> bool:
+def _follows(name: str, told: Any, found: Any) -> bool:
+    """Returns whether a number is the one that was found, or every point of a curve, at the same places."""
+    if name not in _POINTS:
+        return _agree(told, found)
+    return len(told) == len(found) and all(
+        mine[0] == other[0] and _agree(mine[1], other[1], _LEAST.get(name, 1.0))
+        for mine, other in zip(told, found, strict=True)
+    )
+
+
+def _agree(told: Any, found: Any, least: float = 1.0) -> bool:
     if told is None or found is None:
         return told is found
     if isinstance(told, str):
         return bool(told == found)
-    if isinstance(told, tuple | list):
-        return len(told) == len(found) and all(_agree(*pair) for pair in zip(told, found, strict=True))
-    return bool(abs(told - found) <= _TOLERANCE * max(1.0, abs(found)))
+    return bool(abs(told - found) <= _TOLERANCE * max(least, abs(found)))
 
 
 def _short(numbers_: Numbers, name: str) -> str:

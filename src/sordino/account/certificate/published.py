@@ -78,11 +78,17 @@ def _whom(promise: Promise) -> str:
 
 
 def _follows(told: Promise, found: Sequence[Promise]) -> bool:
-    """Returns whether a promise is no better than one that was made anew, at any δ that it tells."""
+    """Returns whether a promise is no better than one that was made anew, in any number that it tells."""
     return any(_names(one) == _names(told) and _no_better(told, one) for one in found)
 
 
 def _no_better(told: Promise, found: Promise) -> bool:
-    curves = zip(told.numbers.curve, found.numbers.curve, strict=True)
-    pairs = [(told.epsilon, found.epsilon), *((mine[1], other[1]) for mine, other in curves)]
-    return all(mine is None or (other is not None and mine >= other * (1 - _TOLERANCE)) for mine, other in pairs)
+    mine, other = told.numbers, found.numbers
+    points, theirs = (*mine.curve, *mine.profile), (*other.curve, *other.profile)
+    rates, missed = mine.false_negative_rates, other.false_negative_rates
+    if told.delta != found.delta or [p[0] for p in (*points, *rates)] != [p[0] for p in (*theirs, *missed)]:
+        return False
+    pairs = [(mine.epsilon, other.epsilon), (mine.mu, other.mu), (mine.advantage, other.advantage)]
+    pairs += [(a[1], b[1]) for a, b in zip(points, theirs, strict=True)]
+    honest = all(a[1] <= b[1] + _TOLERANCE for a, b in zip(rates, missed, strict=True))
+    return honest and all(a is None or (b is not None and a >= b * (1 - _TOLERANCE)) for a, b in pairs)

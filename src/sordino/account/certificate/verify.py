@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from sordino.account.accountants.filter import Filter, NoFilter, named
@@ -206,8 +207,15 @@ def _names(entry: Assurance) -> tuple[str, str, str]:
 
 
 def _same(told: Assurance, found: Assurance) -> bool:
+    """Returns whether all numbers of a promise follow: at its δ, at every δ of its curve, and of whom paid most."""
+    if told.delta != found.delta or [delta for delta, _ in told.curve] != [delta for delta, _ in found.curve]:
+        return False
+    if told.epsilon is None:  # it promises nothing, whatever is proved
+        return True
     pairs = [(told.epsilon, found.epsilon), *((a[1], b[1]) for a, b in zip(told.curve, found.curve, strict=True))]
-    return all(_agree(*pair) for pair in pairs)
+    paid = replace(told.worst, epsilon=None) == replace(found.worst, epsilon=None)
+    pairs += [(told.worst.epsilon, found.worst.epsilon), (told.median_epsilon, found.median_epsilon)]
+    return paid and all(_agree(*pair) for pair in pairs)
 
 
 def _agree(told: float | None, found: float | None) -> bool:
