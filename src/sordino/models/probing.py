@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,8 @@ from sordino.errors import ModelError
 from sordino.models.outputs import scores
 
 _TOLERANCE = 1e-4
+_SIZES = (1e2, 1e4, 1e6)
+"""How much larger other records may be than made-up ones: a model may keep something of such records alone."""
 
 
 def copied(module: nn.Module) -> nn.Module:
@@ -47,6 +50,7 @@ def probe(module: nn.Module, x: Tensor) -> None:
         )
     if not _close(among, after):
         raise ModelError("a record's gradient depends on the others in its batch: remove the layer that mixes them.")
+    _probe_elsewhere(pristine, trained, x)
 
 
 def _slopes(module: nn.Module, trained: list[str], before: Tensor, batch: Tensor) -> Tensor:
@@ -90,6 +94,26 @@ def _probe_answers(module: nn.Module, x: Tensor) -> None:
     _forward(fresh, x[1:])  # what a layer keeps of the first records that it meets, outside of weights and buffers
     if not _close(_forward(fresh, x), together):
         raise ModelError("the model's answer depends on records that it saw before: remove the layer that keeps them.")
+
+
+def _probe_elsewhere(module: nn.Module, trained: list[str], x: Tensor) -> None:
+    """Refuses a model that keeps something outside of itself: what one copy saw changes what another says.
+
+    What a model keeps in itself is put back before every pass (`train/stateless.py`); here it is lost with its copy.
+    """
+
+    def said() -> tuple[Tensor, Tensor]:
+        return _forward(copied(module), x), _slopes(copied(module), trained, x[:1], x[1:2])
+
+    before, other = said(), copied(module)
+    for size in _SIZES if x.is_floating_point() else ():
+        with suppress(ModelError):  # it need not accept such records
+            _slopes(other, trained, x * size, x * size)
+    if not all(_close(*pair) for pair in zip(said(), before, strict=True)):
+        raise ModelError(
+            "the model's answer depends on larger records that another copy of it saw before: it keeps something "
+            "outside of itself (in a global variable, a class, a default argument, a closure); keep nothing there."
+        )
 
 
 def _forward(module: nn.Module, x: Tensor) -> Tensor:

@@ -12,36 +12,45 @@ from sordino.layout import Layout
 from sordino.models.outputs import scores
 from sordino.train.dropout import keyed, mark
 
-_OWN = frozenset(vars(nn.Module()))
-_PLAIN = (bool, int, float, str, tuple, type(None))
-"""Values that nobody can write into."""
+_REGISTERED = ("_parameters", "_buffers", "_modules")
+"""What modules hold by name: the registries are put back, and what is in them goes on by itself."""
+_PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
+"""Kinds of values that nobody can write into (a tuple may hold what somebody can)."""
 
 
 class Attributes:
-    """What modules hold besides weights, buffers and each other, as it was when this was made.
+    """What modules hold besides the values of weights and buffers, as it was when this was made.
 
     **Formal guarantees**: after `restore` nothing is left there of what a pass wrote, in whatever it met: a largest
     number so far, say, which made-up records never exceed, but one record may, and so change what all others add.
-    **Edge cases**: whatever a module keeps outside of itself (a global variable) is not seen.
+    Attributes are put back, what hooks keep in themselves, which modules, weights, buffers and hooks there are, and
+    whether a module trains.
+    **Edge cases**: whatever is kept outside of modules (a global variable, a class, a closure) is not seen here; models
+    that do so are looked for before training (`models/probing.py`).
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self._known = {id(part): part for part in (*model.modules(), *model.parameters(), *model.buffers())}
-        self._held = [(vars(module), self._copied(vars(module))) for module in model.modules()]
+        self._known = {id(part): part for part in model.modules()}
+        memo = dict(self._known)
+        self._held = [(vars(module), *_sorted(vars(module), memo)) for module in model.modules()]
 
     def restore(self) -> None:
         """Puts everything back."""
-        for now, held in self._held:
-            for name in now.keys() - held.keys() - _OWN:
-                del now[name]
-            now.update(self._copied(held))
+        memo = dict(self._known)
+        for now, plain, shallow, deep in self._held:
+            now.clear()
+            now.update(plain)
+            now.update({name: held.copy() for name, held in shallow.items()})
+            now.update(copy.deepcopy(deep, memo) if deep else {})
 
-    def _copied(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: value if isinstance(value, _PLAIN) else copy.deepcopy(value, dict(self._known))
-            for name, value in values.items()
-            if name not in _OWN
-        }
+
+def _sorted(values: dict[str, Any], memo: dict[int, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Returns which values stay as they are, of which a new registry is enough, and copies of all others."""
+    plain = {name: value for name, value in values.items() if type(value) in _PLAIN}
+    empty = {name for name, value in values.items() if isinstance(value, dict | set) and not value}
+    shallow = {name: values[name].copy() for name in values if name in _REGISTERED or name in empty}
+    deep = {name: value for name, value in values.items() if name not in plain and name not in shallow}
+    return plain, shallow, copy.deepcopy(deep, memo)
 
 
 class Stateless:
@@ -63,6 +72,7 @@ class Stateless:
 
 
 def fresh_state(model: nn.Module, layout: Layout, row: Tensor) -> dict[str, Tensor]:
-    """Returns weights and buffers for one pass: whatever it writes into them is gone afterwards."""
+    """Returns weights, frozen ones too, and buffers for one pass: whatever it writes into them is gone afterwards."""
+    frozen = {name: weight.detach().clone() for name, weight in model.named_parameters() if not weight.requires_grad}
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    return buffers | layout.unflatten(row.clone())
+    return frozen | buffers | layout.unflatten(row.clone())
