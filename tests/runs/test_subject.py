@@ -224,3 +224,15 @@ def test_whole_numbers_that_a_model_takes_as_floats_are_the_same_records_again(t
     assert recall(RunFolder(tmp_path / "run"), federation=people).federation.population == 12
     with pytest.raises(RecipeError, match="other records"):
         recall(RunFolder(tmp_path / "run"), federation=people.mapped(lambda x: x + 1))
+
+
+@pytest.mark.parametrize("made", [lambda x: x, lambda x: x * 2, torch.sin])
+def test_the_same_records_scaled_otherwise_are_not_what_a_run_was_trained_on(tmp_path, made):
+    """A ledger knows records as they were read; whoever audits a run, or goes on with it, needs what the model saw."""
+    x = torch.rand(40, 3, generator=torch.Generator().manual_seed(0))
+    people = sordino.Federation.of(x, (x[:, 0] > 0.5).long(), test=None)
+    people = people.declare(people.proposed())
+    sordino.run(federation=people.mapped(lambda x: x / 2), out=tmp_path / "run", run={"rounds": 1})
+    assert recall(RunFolder(tmp_path / "run"), federation=people.mapped(lambda x: x / 2)).federation.population == 40
+    with pytest.raises(RecipeError, match="scaled otherwise"):
+        recall(RunFolder(tmp_path / "run"), federation=people.mapped(made))

@@ -11,7 +11,7 @@ import hashlib
 import inspect
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -81,6 +81,7 @@ def facts_of(context: RunContext, own: GivenInPython) -> dict[str, Any]:
             "name": context.federation.name,
             "key": key,
             "digest": _digest(context.federation, key),
+            "inputs": _inputs(context.federation, key),
         },
         "mechanism": {"own": own.mechanism, "name": context.mechanism.name},
     }
@@ -134,11 +135,12 @@ def _data(folder: RunFolder, recipe: Recipe, told: Mapping[str, Any], given: Fed
             "(--data module:factory, a function that returns the Federation; in Python federation=…)"
         )
     here = featured(recipe, declared(recipe, given or load_data(recipe)))
-    if _digest(here, told["key"]) != told["digest"]:
+    key, inputs = told["key"], told.get("inputs")  # runs of earlier versions kept records alone
+    if _digest(here, key) != told["digest"] or inputs not in (None, _inputs(here, key)):
         where = "the Federation that you gave" if given is not None else f"data.name = {recipe.data.name!r}"
         raise RecipeError(
-            f"{folder.path} was trained on other records than those of {where}: they were edited or moved, or dealt "
-            "out otherwise; bring them back as they were (--data names a moved file, or module:factory)"
+            f"{folder.path} was trained on other records than those of {where}: they were edited or moved, dealt "
+            "out or scaled otherwise; bring them back as they were (--data names a moved file, or module:factory)"
         )
     return here
 
@@ -202,4 +204,11 @@ def _digest(federation: Federation, key: str) -> str:
     for tensor in (federation.test_x, federation.test_y):
         total.update(tensor.contiguous().numpy().data)
     total.update(str(federation.classes).encode())
+    return total.hexdigest()
+
+
+def _inputs(federation: Federation, key: str) -> str:
+    """Returns a keyed digest of what a model is shown of the records, which a ledger knows as they were read."""
+    shown = federation if federation.hashes is None else replace(federation, hashes=None)
+    total = hashlib.blake2b(b"".join(holdings(shown)), digest_size=16, key=bytes.fromhex(key))
     return total.hexdigest()
