@@ -175,6 +175,7 @@ class Federation:
         seed: int = 0,
         name: str = "own data",
         public: PublicCounts | None = None,
+        read: Tensor | ArrayLike | None = None,
     ) -> Federation:
         """Makes a federation of the user's own tensors or arrays.
 
@@ -189,8 +190,10 @@ class Federation:
             seed: keys the split and the deal.
             name: how errors and reports call the data.
             public: what is declared public; a run asks for what is missing. Records are scaled by its ranges.
+            read: the records as they were read, where `x` was made of them: what a ledger knows people by.
         """
         train_x, train_y = inputs(x), labels(y)
+        hashes = None if read is None else record_hashes(inputs(read), train_y)
         if len(train_x) != len(train_y):
             raise DataError(f"{name}: {len(train_x)} inputs but {len(train_y)} labels; give one label for each input.")
         count = int(clients) if isinstance(clients, (int, np.integer)) else None
@@ -211,6 +214,7 @@ class Federation:
             test_x, test_y = train_x[aside], train_y[aside]
             train_x, train_y = train_x[kept], train_y[kept]
             owners = None if owners is None else owners[kept.numpy()]
+            hashes = None if hashes is None else hashes[kept.numpy()]
         known = count_classes(train_y, test_y) if classes is None else classes
         if not known:
             train_y, test_y = train_y.to(torch.float32), test_y.to(torch.float32)
@@ -218,7 +222,7 @@ class Federation:
         everyone = records if count is None else count
         deal = disjoint.by_key(owners) if owners is not None else disjoint.iid(records, everyone, seed)
         told = PublicCounts(population=count, classes=classes).plus(public or UNDECLARED)
-        made = cls(name, train_x, train_y, test_x, test_y, known, deal, declared=told)
+        made = cls(name, train_x, train_y, test_x, test_y, known, deal, declared=told, hashes=hashes)
         return made.scaled(told.ranges) if told.ranges else made
 
     @classmethod

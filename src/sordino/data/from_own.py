@@ -70,8 +70,10 @@ def from_dataframe(
     if public is not None and public.ranges:  # by the names of columns, which `of` does not know
         ranges, options = ranges or public.ranges, options | {"public": replace(public, ranges=None)}
     options = {"name": "data frame"} | ({"classes": len(class_names)} if class_names else {}) | options
-    x = in_ranges(options["name"], torch.from_numpy(numbers), ranges or {}, used.names, outside, used.coded)
-    made = replace(Federation.of(x, y, owners, **options), columns=used.names, class_names=tuple(class_names))
+    read = torch.from_numpy(numbers)
+    x = in_ranges(options["name"], read, ranges or {}, used.names, outside, used.coded)
+    made = Federation.of(x, y, owners, read=read, **options)
+    made = replace(made, columns=used.names, class_names=tuple(class_names))
     if not ranges:
         return made
     return made.noting(PublicCounts(ranges={name: (low, high) for name, (low, high) in ranges.items()}))

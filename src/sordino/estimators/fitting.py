@@ -155,9 +155,8 @@ class PrivateEstimator(BaseEstimator):
         if self.features not in ("none", "random"):
             raise Undeclared(f"features is {self.features!r}: choose none or random; the others are made of images")
         with own_words():
-            return Federation.of(
-                self._scaled(X, self.outside), y, owners, None, classes, 0, self.federation or "X", told
-            )
+            x, name = self._scaled(X, self.outside), self.federation or "X"
+            return Federation.of(x, y, owners, None, classes, 0, name, told, read=np.asarray(X, np.float32))
 
     def _expected(self, found: int) -> int:
         """Returns the declared number of rows; far fewer may be a fold's, which a warning says."""
