@@ -15,6 +15,7 @@ import torch
 from sordino.data.keyed import key
 from sordino.data.records import Records, split_people
 from sordino.errors import DataError
+from sordino.printable import listed, quoted
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class TableRow:
         try:
             value = float(self.fields[index])
         except ValueError:
-            raise self.error(name, f"is {self.fields[index]!r}; encode it as a number") from None
+            raise self.error(name, f"is {quoted(self.fields[index])}; encode it as a number") from None
         if not math.isfinite(value):
             raise self.error(name, f"is {value}; remove the line or fill the value in")
         return value
@@ -40,10 +41,10 @@ class TableRow:
         try:
             return values.index(self.fields[index])
         except ValueError:
-            raise self.error(name, f"is {self.fields[index]!r}; it must be one of {', '.join(values)}") from None
+            raise self.error(name, f"is {quoted(self.fields[index])}; it must be one of {listed(values)}") from None
 
     def error(self, name: str, complaint: str) -> DataError:
-        return DataError(f"{self.path}, line {self.line}: column {name} {complaint}.")
+        return DataError(f"{self.path}, line {self.line}: column {listed([name])} {complaint}.")
 
 
 def rows(path: Path, width: int | None = None, comment: str = "|", separator: str = ",") -> Iterator[TableRow]:
