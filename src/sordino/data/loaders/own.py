@@ -23,7 +23,7 @@ from sordino.data.loaders.mnist import pixels
 from sordino.data.loaders.table import TableRow, hold_out, rows, separator_of, unsplit
 from sordino.data.records import Records, count_classes, labels, require_owners
 from sordino.errors import DataError, SordinoWarning
-from sordino.printable import listed, quoted
+from sordino.printable import MOST_NAMES, listed, quoted
 
 _MOST_CLASSES = 10**7
 """Whole numbers from here on are taken for something else than classes, and asked about."""
@@ -65,6 +65,8 @@ def own_csv(
         decimal: the decimal mark.
         columns: the columns to learn from, in this order; by default all others, in the order of the file.
     """
+    if label == client:
+        raise DataError(f"data.label and data.client both name the column {quoted(label)}: name two different ones.")
     if columns and drop:
         raise DataError("data.columns lists what is used and data.drop what is not: give one of them.")
     paths = _places(folder, file)
@@ -226,6 +228,8 @@ def _target(row: TableRow, name: str, text: str, class_names: Sequence[str], num
         value = numbers.read(text)
     except DataError as error:
         raise row.error(name, str(error)) from None
+    if gap(text):
+        raise row.error(name, "is empty: fill in what is to be predicted, or leave the line out")
     if value is None:
         why = "which is no number: if it names classes, list them in data.class_names"
         raise row.error(name, f"is {quoted(text)}, {why}")
@@ -236,8 +240,14 @@ def _target(row: TableRow, name: str, text: str, class_names: Sequence[str], num
 
 def _classes(y: list[float], classes: int | None, path: Path) -> int:
     whole = all(value == int(value) and value >= 0 for value in y)
-    if classes and not whole:
-        raise DataError(f"{path} has labels that are not 0 … {classes - 1}; name them in class_names.")
+    if classes and (odd := next((v for v in y if v not in range(classes)), None)) is not None:
+        names = ", ".join(f'"{k}"' for k in range(1, classes + 1))
+        from_one = classes <= MOST_NAMES and set(y) <= set(range(1, classes + 1))
+        raise DataError(
+            f"{path} has labels that are not 0 … {classes - 1}, such as {odd:g}: list them in data.class_names"
+            + (f" (class_names = [{names}] where they begin at 1)" if from_one else "")
+            + ", declare more classes, or public.classes = 0 if a number is to be predicted."
+        )
     if classes is not None:
         return classes
     if whole and max(y) >= _MOST_CLASSES:

@@ -15,7 +15,7 @@ import torch
 from sordino.data.keyed import key
 from sordino.data.records import Records, split_people
 from sordino.errors import DataError
-from sordino.printable import listed, quoted
+from sordino.printable import counted, listed, quoted
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,19 @@ def rows(path: Path, width: int | None = None, comment: str = "|", separator: st
         raise DataError(f"{path} is missing; put it there.")
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file, delimiter=separator, skipinitialspace=separator != "\t")
+        ended = 0
         try:
             for fields in reader:
+                began, ended = ended + 1, reader.line_num
                 if not any(map(str.strip, fields)) or fields[0].startswith(comment):
                     continue
                 row = TableRow(path, reader.line_num, [field.strip() for field in fields])
                 width = width or len(fields)
                 if len(fields) != width:
-                    raise DataError(f"{path}, line {row.line} has {len(fields)} columns where {width} are expected.")
+                    raise DataError(
+                        f"{path}, line {began} has {counted(len(fields), 'column')} where {width} are expected"
+                        + (f': a quote (") opens there and goes on to line {ended}.' if began < ended else ".")
+                    )
                 yield row
         except UnicodeDecodeError:
             code = "utf16" if path.read_bytes()[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "latin1"
