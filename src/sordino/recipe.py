@@ -20,6 +20,7 @@ from pydantic import (
 from sordino.errors import RecipeError
 from sordino.mechanisms import MECHANISMS
 from sordino.mechanisms.spec import Options
+from sordino.printable import quoted
 from sordino.sections.budget import BudgetSection, LedgerSection
 from sordino.sections.data import DataSection, PartitionSection, PublicSection
 from sordino.sections.mechanism import DEFAULT_MECHANISM, UNKNOWN_MECHANISM, MechanismSection
@@ -231,15 +232,16 @@ def _sentence(error: ValidationError) -> str:
         return f"{field} is not a setting{_nearest(place)}; `sordino recipe --explain` lists them all"
     if first["type"] in ("model_type", "model_attributes_type"):
         return (
-            f"{field} is a table of settings, not {first['input']!r}: write [{field}] and one setting a line below it"
+            f"{field} is a table of settings, not {quoted(first['input'])}: write [{field}] and one setting a line "
+            "below it"
         )
     if first["type"] == UNKNOWN_MECHANISM:
         name = first["ctx"]["tag"]
-        return f"mechanism.name is {name!r}, which is not a mechanism: choose one of {', '.join(MECHANISMS)}"
+        return f"mechanism.name is {quoted(name)}, which is not a mechanism: choose one of {', '.join(MECHANISMS)}"
     if first["type"] == "string_unicode":
         return f"{field} is {first['input']!r}, which is not valid text: write it in UTF-8"
     message = re.sub(r"0\.0{6,}\d+", lambda found: f"{float(found[0]):g}", first["msg"].removeprefix("Value error, "))
-    given = "" if first["type"] == "value_error" else f" (it is {first['input']!r})"
+    given = "" if first["type"] == "value_error" else f" (it is {quoted(first['input'])})"
     return f"{field}: {message[0].lower()}{message[1:]}{given}; `sordino recipe --explain` says what it takes"
 
 

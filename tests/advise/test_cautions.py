@@ -21,7 +21,7 @@ from sordino.data.federation import Federation
 from sordino.errors import RecipeError, SordinoWarning
 from sordino.recipe import Recipe
 from sordino.runs.context import RunContext
-from sordino.runs.judgement import disappointment, divergence
+from sordino.runs.judgement import disappointment, divergence, monotonous
 
 
 def small(settings: Sequence[str]) -> list[str]:
@@ -168,6 +168,25 @@ def test_nobody_is_more_often_right_than_always() -> None:
     context = replace(cast(), federation=own.declare(replace(own.proposed(), test=True)))
     assert disappointment(context, 0.1, 1.0) is None
     assert "100.0%: it learned" in disappointment(context, 0.1, 0.9)
+
+
+def test_one_class_is_nothing_to_learn() -> None:
+    x, one, two = torch.zeros(6, 2), torch.ones(6, dtype=torch.long), torch.tensor([1, 1, 1, 1, 1, 0])
+    for y, said in ((one, "are of one class, 1 (measured"), (two, None), (one[:, None].float(), "have one target")):
+        own = Federation.of(x, y, test=None, classes=0 if y.dim() == 2 else 2, name="own")
+        found = monotonous(replace(cast(), federation=own))
+        assert said is None if found is None else said in found
+    named = replace(Federation.of(x, one, test=None, classes=2, name="own"), class_names=("well", "ill"))
+    assert "one class, ill (" in str(monotonous(replace(cast(), federation=named)))
+    alone = Federation.of(x[:1], one[:1], test=None, classes=2, name="own")
+    assert monotonous(replace(cast(), federation=alone)) is None
+
+
+def test_a_run_warns_before_it_trains_on_one_class_and_trains(tmp_path) -> None:
+    own = Federation.of(torch.randn(40, 2), torch.ones(40, dtype=torch.long), classes=2, name="own")
+    with pytest.warns(SordinoWarning, match="all training records are of one class, 1"):
+        outcome = sordino.run(Recipe.load(None, [*SMALL, "run.rounds=1"]).but(public=own.proposed()), federation=own)
+    assert outcome.rounds == 1
 
 
 def test_numbers_are_compared_with_their_mean() -> None:

@@ -106,6 +106,34 @@ def test_what_is_doubtful_is_asked(tmp_path, text, options, said):
         load("csv", file=tmp_path / "t.csv", **options)
 
 
+@pytest.mark.parametrize(
+    ("row", "options"),
+    [
+        (f"{'7' * 400},0", {}),
+        (f"{'x' * 4000},0", {}),
+        (f"1,{'7' * 400}", {}),
+        (f"1,{'yes' * 400}", {}),
+        (f"1,{'yes' * 400}", {"class_names": ["yes", "no"]}),
+        (f"{'x' * 400},0", {"categories": {"a": ["y"]}}),
+        (f"1,{'7' * 400}", {"label": "l" * 4000}),
+        (f"1,{'7' * 400}", {"drop": ["d" * 4000]}),
+    ],
+)
+def test_a_cell_of_hundreds_of_characters_is_cut_where_it_is_quoted(tmp_path, row, options):
+    (tmp_path / "t.csv").write_text(f"a,label\n{row}\n")
+    with pytest.raises(DataError, match=r"….*0 characters\)") as error:
+        load("csv", file=tmp_path / "t.csv", **options)
+    assert len(str(error.value).removeprefix(str(tmp_path))) < 500
+
+
+def test_what_is_proposed_can_be_copied_whatever_columns_are_called(tmp_path):
+    (tmp_path / "t.csv").write_text('"chest pain, type",label\nmild,0\nsevere,1\n')
+    with pytest.raises(DataError) as error:
+        load("csv", file=tmp_path / "t.csv")
+    said = str(error.value)
+    assert "column 'chest pain, type' is 'mild'" in said and '("chest pain, type" = ["mild", "severe"], if' in said
+
+
 def test_a_mark_that_was_named_is_taken(tmp_path):
     (tmp_path / "t.csv").write_text('a,b,label\n"1,234",none,0\n')
     records = load("csv", file=tmp_path / "t.csv", decimal=",", categories={"b": ["none", "some"]}, test=0.0)

@@ -78,6 +78,12 @@ def test_a_declaration_that_the_data_contradict_is_named(told: PublicCounts, sen
         own().declare(told)
 
 
+def test_one_client_is_called_one_client() -> None:
+    alone = Federation.of(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1]), clients=1, test=None, name="own")
+    with pytest.raises(DataError, match="the data hold 1 client, less than half"):
+        alone.declare(PublicCounts(10, 4, 2))
+
+
 def test_a_part_of_what_is_declared_may_be_far_less_and_never_more() -> None:
     whole = assemble(recipe(), federation=own(public=PublicCounts(10, 40, 2)))
     part = assemble(recipe(), federation=own(public=PublicCounts(10, 400, 2, part=True)))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sordino.data.loaders.cells import GAPS, Columns
 from sordino.errors import DataError
+from sordino.printable import listed, quoted
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class FrameReader:
         if not hasattr(self.frame, "columns"):
             raise DataError(f"this is a {type(self.frame).__name__} and no data frame: give one that has columns.")
         if twice := next((name for place, name in enumerate(self.names) if name in self.names[:place]), None):
-            raise DataError(f"the data frame has two columns named {twice!r}: rename one of them.")
+            raise DataError(f"the data frame has two columns named {quoted(twice)}: rename one of them.")
 
     @property
     def names(self) -> list[str]:
@@ -39,7 +40,7 @@ class FrameReader:
     def values(self, name: str) -> NDArray[Any]:
         """Returns a column as it is."""
         if name not in self.names:
-            raise DataError(f"the data frame has no column {name!r}: it has {', '.join(self.names)}.")
+            raise DataError(f"the data frame has no column {quoted(name)}: it has {listed(self.names)}.")
         found = np.asarray(self.frame[list(self.frame.columns)[self.names.index(name)]])
         if not len(found):
             raise DataError("the data frame has no records: give at least one.")
@@ -77,7 +78,7 @@ class FrameReader:
             places = {str(word): place for place, word in enumerate(class_names)}
             texts = [_text(value) for value in values]
             if unknown := next((text for text in texts if text not in places), None):
-                raise DataError(f"column {name!r} holds {unknown!r}, which class_names lacks: add it.")
+                raise DataError(f"column {name!r} holds {quoted(unknown)}, which class_names lacks: add it.")
             return np.array([places[text] for text in texts])
         if values.dtype.kind not in "iufb":
             raise DataError(f"column {name!r} holds names: list them in class_names, in the order of their classes.")
@@ -111,7 +112,7 @@ class FrameReader:
 
     def _coded(self, name: str, texts: NDArray[Any], words: list[str]) -> Iterator[NDArray[np.float32]]:
         if unknown := next((text for text in texts if text and text not in words), None):
-            raise DataError(f"column {name!r} holds {unknown!r}, which categories[{name!r}] lacks: add it.")
+            raise DataError(f"column {name!r} holds {quoted(unknown)}, which categories[{name!r}] lacks: add it.")
         return ((texts == word).astype(np.float32) for word in words)
 
 

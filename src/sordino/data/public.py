@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sordino.data.ranges import Range
 from sordino.errors import DataError
+from sordino.printable import counted
 
 if TYPE_CHECKING:
     from sordino.data.federation import Federation
@@ -101,9 +102,9 @@ def require(told: PublicCounts, federation: Federation) -> None:
             f"publish these numbers; they are taken as public and not charged.{_which(missing, suggested, federation)}"
         )
     sizes = federation.sizes()
-    _amount(federation, "population", told.people, federation.population, "clients", most=told.people)
+    _amount(federation, "population", told.people, federation.population, "client", most=told.people)
     held = int(sizes.sum())
-    _amount(federation, "records", told.total, held, "records", FARTHEST * told.total, few=bool(told.part))
+    _amount(federation, "records", told.total, held, "record", FARTHEST * told.total, few=bool(told.part))
     if told.most_records is not None and int(sizes.max()) > told.most_records:
         raise _contradiction(federation, "most_records", told.most_records, "a client holds more", "raise it")
     if told.least_records is not None and int(sizes.min()) < told.least_records:
@@ -125,10 +126,11 @@ def _which(missing: list[str], suggested: PublicCounts, federation: Federation) 
 
 
 def _amount(federation: Federation, name: str, told: int, found: int, what: str, most: int, few: bool = False) -> None:
+    hold = f"the data hold {counted(found, what)}"
     if found > most:
-        raise _contradiction(federation, name, told, f"the data hold {found} {what}", f"declare at least {found}")
+        raise _contradiction(federation, name, told, hold, f"declare at least {found}")
     if FARTHEST * found < told and not few:
-        why, remedy = f"the data hold {found} {what}, less than half of that", "declare a number nearer to the truth"
+        why, remedy = f"{hold}, less than half of that", "declare a number nearer to the truth"
         part = ", or public.part = true if these are a part of them" if name == "records" else ""
         raise _contradiction(federation, name, told, why, remedy + part)
 

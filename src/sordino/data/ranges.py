@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from sordino.errors import DataError
+from sordino.printable import listed, quoted
 
 Range = tuple[float, float]
 Outside = Literal["refuse", "clip"]
@@ -83,7 +84,7 @@ def in_ranges(
         lacking = [columns[place] for place in sorted(set(torch.nonzero(gaps)[:, -1].tolist()) - ranged)]
         if lacking:
             raise DataError(
-                f"{name}: data.missing = 'middle' stands for the middle of a declared range, and {', '.join(lacking)} "
+                f"{name}: data.missing = 'middle' stands for the middle of a declared range, and {listed(lacking)} "
                 f"{'have' if len(lacking) > 1 else 'has'} gaps and no range: declare public.ranges for "
                 f"{'them' if len(lacking) > 1 else 'it'}."
             )
@@ -96,5 +97,6 @@ def _place(name: str, feature: str, columns: Sequence[str], width: int, dimensio
         return columns.index(feature)
     if dimensions == 2 and feature.isdecimal() and int(feature) < width:
         return int(feature)
-    known = ", ".join(columns) if columns else f"0 … {width - 1}" if dimensions == 2 else "none by name"
-    raise DataError(f"public.ranges names the feature {feature!r}, but {name} has {known}; use `*` for all others.")
+    known = listed(columns) if columns else f"0 … {width - 1}" if dimensions == 2 else "none by name"
+    told = f"public.ranges names the feature {quoted(feature)}, but {name} has {known}"
+    raise DataError(f"{told}; use `*` for all others.")

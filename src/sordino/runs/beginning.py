@@ -23,7 +23,7 @@ from sordino.runs.books import charging_for, refuse_if_spent
 from sordino.runs.context import RunContext
 from sordino.runs.folder import RunFolder
 from sordino.runs.idle import idle
-from sordino.runs.judgement import uneven
+from sordino.runs.judgement import monotonous, uneven
 from sordino.runs.setup import settle
 from sordino.runs.stream import stream_name
 from sordino.runs.subject import GivenInPython, facts_of, keep_start, named_in, recall, refuse_own_mechanism
@@ -109,7 +109,8 @@ def begin(folder: RunFolder, context: RunContext, own: GivenInPython) -> None:
     # the ledger is there before the folder holds a run: whoever goes on with that never has to make one
     with charging_for(context, path, "", heads=heads, witness=recipe.ledger.witness) as charging:
         head, stream = charging.ledger.head, stream_name(context, charging.ledger, own)
-        for sentence in [*_slow(context), *_cautions(context), *filter(None, [uneven(context)]), *charging.warnings]:
+        measured = filter(None, [monotonous(context), uneven(context)])
+        for sentence in [*_slow(context), *_cautions(context), *measured, *charging.warnings]:
             warnings.warn(sentence, SordinoWarning, stacklevel=4)
     name = f"{folder.path.name}-{secrets.token_hex(4)}"
     facts = {"run": name, "simulation": not recipe.run.entropy, "head": head, "stream": stream, "place": folder.place}

@@ -55,6 +55,26 @@ def uneven(context: RunContext) -> str | None:
     )
 
 
+def monotonous(context: RunContext) -> str | None:
+    """Returns a sentence where all training records have one label, so that nothing can be learned; else None.
+
+    It is measured on private records, told to whoever runs it, and written nowhere.
+    """
+    y, names = context.federation.train_y, context.federation.class_names
+    if len(y) < 2 or not bool((y == y[0]).all()):
+        return None
+    if context.federation.classes:
+        label = names[int(y[0])] if names else int(y[0])
+        what = f"are of one class, {label}"
+    else:
+        what = "have one target"
+    return (
+        f"all training records {what} (measured on private records: do not publish it), so that there is nothing to "
+        "learn: the model will give this answer whatever it is shown; check which column is the label, or add records "
+        "with others"
+    )
+
+
 def disappointment(context: RunContext, loss: float | None, accuracy: float | None) -> str | None:
     """Returns a sentence where the final model is no better than one that never looks at features; else None.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from sordino.errors import DataError
+from sordino.printable import LONG, listed, quoted, toml_key
 
 Missing = Literal["refuse", "middle", "leave_out"]
 """What becomes of a gap: it is refused, it counts as the middle of its declared range, or its record is left out."""
@@ -19,6 +20,8 @@ GAPS = frozenset({"", "?", "-", ".", "na", "n/a", "nan", "null", "none", "<na>",
 """What people write where a value is missing, in small letters."""
 LARGEST = 3.4028234e38
 """The largest number of single precision, rounded down."""
+CORRECT = "correct it, or leave the line out"
+"""What to do about a cell that cannot be meant."""
 FEW = 12
 """A column of no more words than this is proposed as categories."""
 
@@ -55,7 +58,7 @@ class NumberReader:
         if comma or "." in text:
             self.marks.add("," if comma else ".")
         if len(self.marks) > 1:
-            raise DataError(f"is {text!r}, and other numbers of this file have another decimal mark: write them alike")
+            raise DataError(f"is {quoted(text)}, and others of this file have another decimal mark: write them alike")
         return value
 
 
@@ -79,9 +82,10 @@ class Columns:
         """
         for name, words in categories.items():
             if name not in names:
-                raise DataError(f"data.categories names {name!r}, which is no feature column: there are {_all(names)}.")
+                there = listed(names)
+                raise DataError(f"data.categories names {quoted(name)}, which is no feature column: there are {there}.")
             if isinstance(words, str) or len(set(words)) != len(words) or not words:
-                raise DataError(f"data.categories.{name} is {words!r}: list each of its words once.")
+                raise DataError(f"data.categories.{name} is {quoted(words)}: list each of its words once.")
         return cls(tuple(name for name in names if name not in categories), dict(categories), missing)
 
     @property
@@ -116,7 +120,7 @@ class Columns:
         row = [_number(name, cells[name], numbers) for name in self.numbers]
         for name, words in self.categories.items():
             if cells[name] not in words and not gap(cells[name]):
-                why = f"is {cells[name]!r}, which data.categories.{name} lacks: add it"
+                why = f"is {quoted(cells[name])}, which data.categories.{name} lacks: add it"
                 raise BadCell(name, why)
             row += [float(cells[name] == word) for word in words]  # a gap is none of them
         return row
@@ -147,15 +151,17 @@ def remedies(columns: Columns, files: Sequence[tuple[str, Mapping[str, Sequence[
     named = {name: sorted(found) for name, found in words.items() if found}
     told = []
     if named:
-        few = {name: found for name, found in named.items() if len(found) <= FEW}
-        listed = ", ".join(f"{name} = {json.dumps(found, ensure_ascii=False)}" for name, found in few.items())
-        lists = [f"data.categories lists its words ({listed}, if these may be published)"] if few else []
+        few = {name: found for name, found in named.items() if len(found) <= FEW and max(map(len, found)) <= LONG}
+        proposed = ", ".join(
+            f"{toml_key(name)} = {json.dumps(found, ensure_ascii=False)}" for name, found in few.items()
+        )
+        lists = [f"data.categories lists its words ({proposed}, if these may be published)"] if few else []
         ways = ["data.client says whose record it is", *lists, "data.drop leaves it out"]
-        told.append(f"for each column of words ({_all(list(named))}): {', or '.join(ways)}")
+        told.append(f"for each column of words ({listed(list(named))}): {', or '.join(ways)}")
     gaps = {name for _, cells in files for name in columns.gaps_of(cells)}
     if gaps and columns.missing == "refuse":
         told.append(
-            f'for gaps (in {_all(sorted(gaps))}): data.missing = "middle" counts them as the middle of the declared '
+            f'for gaps (in {listed(sorted(gaps))}): data.missing = "middle" counts them as the middle of the declared '
             'range, and "leave_out" leaves those records out'
         )
     return "; ".join(told)
@@ -186,11 +192,7 @@ def _number(name: str, text: str, numbers: NumberReader) -> float:
     if value is None:
         raise BadCell(name, "")
     if not math.isfinite(value):
-        raise BadCell(name, f"is {text!r}: remove the line or fill the value in")
+        raise BadCell(name, f"is {quoted(text)}, which is infinite or too large: {CORRECT}")
     if abs(value) > LARGEST:
-        raise BadCell(name, f"is {text!r}, which single precision does not hold: use another unit")
+        raise BadCell(name, f"is {quoted(text)}, which single precision does not hold: use another unit")
     return value
-
-
-def _all(names: Sequence[str]) -> str:
-    return ", ".join(names) or "none"

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sordino.data.finite import require_finite
-from sordino.data.loaders.cells import BadCell, Columns, Decimal, Missing, NumberReader, gap, remedies
+from sordino.data.loaders.cells import CORRECT, BadCell, Columns, Decimal, Missing, NumberReader, gap, remedies
 from sordino.data.loaders.mnist import pixels
 from sordino.data.loaders.table import TableRow, hold_out, rows, separator_of, unsplit
 from sordino.data.records import Records, count_classes, labels, require_owners
 from sordino.errors import DataError, SordinoWarning
+from sordino.printable import MOST_NAMES, listed, quoted
 
 _MOST_CLASSES = 10**7
 """Whole numbers from here on are taken for something else than classes, and asked about."""
@@ -64,18 +65,22 @@ def own_csv(
         decimal: the decimal mark.
         columns: the columns to learn from, in this order; by default all others, in the order of the file.
     """
+    if label == client:
+        raise DataError(f"data.label and data.client both name the column {quoted(label)}: name two different ones.")
     if columns and drop:
         raise DataError("data.columns lists what is used and data.drop what is not: give one of them.")
     paths = _places(folder, file)
     tables = [_table(path, label, client, drop, columns) for path in paths]
     for name in (*drop, *columns):
         if not any(name in table.header for table in tables):
-            raise DataError(f"{paths[0]} has no column {name!r}; it has {', '.join(tables[0].header)}.")
+            raise DataError(f"{paths[0]} has no column {quoted(name)}; it has {listed(tables[0].header)}.")
     names = list(tables[0].cells)
     for other in tables[1:]:
         if odd := set(names) ^ set(other.cells):
             where, lacks = (other.path, paths[0]) if (name := min(odd)) in other.cells else (paths[0], other.path)
-            raise DataError(f"{where} has a column {name!r} and {lacks} has none: drop it, or give all files the same.")
+            raise DataError(
+                f"{where} has a column {quoted(name)} and {lacks} has none: drop it, or give all files the same."
+            )
     used = Columns.of([n for n in columns or names if n not in {label, client}], categories or {}, missing)
     _warn_of_ids(used.numbers)
     x, y, owners = [], [], []
@@ -87,7 +92,7 @@ def own_csv(
             try:
                 features = used.features(cells, numbers)
             except BadCell as bad:
-                kind = "is empty" if gap(cells[bad.name]) else f"is {cells[bad.name]!r}, which is no number"
+                kind = "is empty" if gap(cells[bad.name]) else f"is {quoted(cells[bad.name])}, which is no number"
                 ways = remedies(used, [(one.separator, one.cells) for one in tables], decimal)
                 raise row.error(bad.name, bad.why or f"{kind}; {ways}") from None
             if features is None:
@@ -136,12 +141,12 @@ def _table(path: Path, label: str, client: str | None, drop: Sequence[str], colu
         raise DataError(f"{path} is empty; it needs a header and a line for each record.")
     for name in header.fields:
         if header.fields.count(name) > 1:
-            raise DataError(f"{path} has two columns {name!r}: rename one.")
+            raise DataError(f"{path} has two columns {quoted(name)}: rename one.")
     for name in (label, *([client] if client else [])):
         if name not in header.fields:
             setting = "data.label" if name == label else "data.client"
             raise DataError(
-                f"{path} has no column {name!r} in its first line, which names {', '.join(header.fields)}: set "
+                f"{path} has no column {quoted(name)} in its first line, which names {listed(header.fields)}: set "
                 f"{setting} to one of them, or write the columns' names into that line."
             )
     unused = set(header.fields).difference(columns, [label, client]) if columns else set(drop)
@@ -167,7 +172,7 @@ def own_npz(folder: Path, file: str | os.PathLike[str], classes: int | None = No
     arrays = _arrays(path)
     for name in ("x", "y", *(["test_y"] if "test_x" in arrays else [])):
         if name not in arrays:
-            raise DataError(f"{path} lacks the array {name!r}; it has {', '.join(arrays) or 'none'}.")
+            raise DataError(f"{path} lacks the array {name!r}; it has {listed(list(arrays))}.")
     x, y, owners = _inputs(arrays["x"]), labels(arrays["y"]), arrays.get("client")
     if len(x) != len(y) or (owners is not None and len(owners) != len(y)):
         raise DataError(f"{path}: x, y and client must have as many rows as each other.")
@@ -217,23 +222,32 @@ def _require(path: Path) -> None:
 def _target(row: TableRow, name: str, text: str, class_names: Sequence[str], numbers: NumberReader) -> float:
     if class_names:
         if text not in class_names:
-            raise row.error(name, f"is {text!r}; it must be one of {', '.join(class_names)} (data.class_names)")
+            raise row.error(name, f"is {quoted(text)}; it must be one of {listed(class_names)} (data.class_names)")
         return float(class_names.index(text))
     try:
         value = numbers.read(text)
     except DataError as error:
         raise row.error(name, str(error)) from None
+    if gap(text):
+        raise row.error(name, "is empty: fill in what is to be predicted, or leave the line out")
     if value is None:
-        raise row.error(name, f"is {text!r}, which is no number: if it names classes, list them in data.class_names")
+        why = "which is no number: if it names classes, list them in data.class_names"
+        raise row.error(name, f"is {quoted(text)}, {why}")
     if not math.isfinite(value):
-        raise row.error(name, f"is {value}; remove the line or fill the value in")
+        raise row.error(name, f"is {quoted(text)}, which is infinite or too large: {CORRECT}")
     return value
 
 
 def _classes(y: list[float], classes: int | None, path: Path) -> int:
     whole = all(value == int(value) and value >= 0 for value in y)
-    if classes and not whole:
-        raise DataError(f"{path} has labels that are not 0 … {classes - 1}; name them in class_names.")
+    if classes and (odd := next((v for v in y if v not in range(classes)), None)) is not None:
+        names = ", ".join(f'"{k}"' for k in range(1, classes + 1))
+        from_one = classes <= MOST_NAMES and set(y) <= set(range(1, classes + 1))
+        raise DataError(
+            f"{path} has labels that are not 0 … {classes - 1}, such as {odd:g}: list them in data.class_names"
+            + (f" (class_names = [{names}] where they begin at 1)" if from_one else "")
+            + ", declare more classes, or public.classes = 0 if a number is to be predicted."
+        )
     if classes is not None:
         return classes
     if whole and max(y) >= _MOST_CLASSES:

@@ -15,6 +15,7 @@ import torch
 from sordino.data.keyed import key
 from sordino.data.records import Records, split_people
 from sordino.errors import DataError
+from sordino.printable import counted, listed, quoted
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class TableRow:
         try:
             value = float(self.fields[index])
         except ValueError:
-            raise self.error(name, f"is {self.fields[index]!r}; encode it as a number") from None
+            raise self.error(name, f"is {quoted(self.fields[index])}; encode it as a number") from None
         if not math.isfinite(value):
             raise self.error(name, f"is {value}; remove the line or fill the value in")
         return value
@@ -40,10 +41,10 @@ class TableRow:
         try:
             return values.index(self.fields[index])
         except ValueError:
-            raise self.error(name, f"is {self.fields[index]!r}; it must be one of {', '.join(values)}") from None
+            raise self.error(name, f"is {quoted(self.fields[index])}; it must be one of {listed(values)}") from None
 
     def error(self, name: str, complaint: str) -> DataError:
-        return DataError(f"{self.path}, line {self.line}: column {name} {complaint}.")
+        return DataError(f"{self.path}, line {self.line}: column {listed([name])} {complaint}.")
 
 
 def rows(path: Path, width: int | None = None, comment: str = "|", separator: str = ",") -> Iterator[TableRow]:
@@ -56,14 +57,19 @@ def rows(path: Path, width: int | None = None, comment: str = "|", separator: st
         raise DataError(f"{path} is missing; put it there.")
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file, delimiter=separator, skipinitialspace=separator != "\t")
+        ended = 0
         try:
             for fields in reader:
+                began, ended = ended + 1, reader.line_num
                 if not any(map(str.strip, fields)) or fields[0].startswith(comment):
                     continue
                 row = TableRow(path, reader.line_num, [field.strip() for field in fields])
                 width = width or len(fields)
                 if len(fields) != width:
-                    raise DataError(f"{path}, line {row.line} has {len(fields)} columns where {width} are expected.")
+                    raise DataError(
+                        f"{path}, line {began} has {counted(len(fields), 'column')} where {width} are expected"
+                        + (f': a quote (") opens there and goes on to line {ended}.' if began < ended else ".")
+                    )
                 yield row
         except UnicodeDecodeError:
             code = "utf16" if path.read_bytes()[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "latin1"
