@@ -82,6 +82,8 @@ def _locate(run: Path) -> tuple[Path, str | None, Certificate | None, Path | Non
         certificate = Certificate.from_json(text) if (text := _read(run, "certificate.json")) else None
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise LedgerError(f"run folder {run} cannot be read ({error}): name the ledger file instead") from None
+    if certificate is not None and not isinstance(facts.get("run"), str):
+        raise LedgerError(f"{run}/private/run.json does not name the run, to which its certificate is held: restore it")
     settings = recipe.get("ledger", {})
     path = Path(settings["path"]) if settings.get("path") else _place(run, "ledger.db")
     if not path.exists():

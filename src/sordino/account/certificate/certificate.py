@@ -10,11 +10,12 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from sordino import strict_json
 from sordino.account.accountants.accountant import Curve, require_delta
 from sordino.account.accountants.filter import Filter
 from sordino.account.certificate.proof import CURVE_DELTAS, FILTERED, finite, taken_out
@@ -29,6 +30,8 @@ from sordino.types import Adjacency, Observer, Unit
 FORMAT = 1
 NEAR = 0.9
 """A client is near its limit from this share of its budget on."""
+
+_Read = TypeVar("_Read")
 
 PromiseStatus = Literal["certified", "claimed-only", "unprotected"]
 
@@ -116,16 +119,19 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        """Inverts `to_json`."""
+        """Inverts `to_json`.
+
+        Raises:
+            LedgerError: it is no such certificate, one of a later version, or holds what is no number.
+        """
         try:
-            fields = dict(json.loads(text))
+            fields = dict(strict_json.loads(text))
             if (found := fields.pop("format")) > FORMAT:
                 raise LedgerError(
                     f"the certificate has format {found}, and this version reads up to {FORMAT}: upgrade sordino"
                 )
-            entries = tuple(_assurance(entry) for entry in fields.pop("entries"))
-            return cls(**fields | {"entries": entries, "runs": tuple(fields["runs"])})
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            return _read(cls, fields | {"entries": [_read(Assurance, entry) for entry in fields["entries"]]})
+        except (ValueError, KeyError, TypeError) as error:
             raise LedgerError(f"the certificate cannot be read ({error}): make it anew from its ledger") from error
 
 
@@ -257,10 +263,11 @@ def _judge(entry: Assurance, claim: ClaimedEpsilon | None) -> Assurance:
     return Assurance(**vars(entry) | {"status": proved} | told)
 
 
-def _assurance(fields: Mapping[str, Any]) -> Assurance:
-    Assurance(**fields)  # names that it has not, or lacks
+def _read(kind: type[_Read], fields: Mapping[str, Any]) -> _Read:
+    """Returns a dataclass of these fields, each of the kind that it is declared to be."""
+    kind(**fields)  # names that it has not, or lacks
     try:
-        return TypeAdapter(Assurance).validate_python(fields)
+        return TypeAdapter(kind).validate_python(fields)
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None

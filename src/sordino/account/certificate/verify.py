@@ -67,6 +67,7 @@ def verify(
         )
     if certificate is not None:
         with Ledger.open(path, write=False, heads=heads, until=certificate.ledger_head) as ledger:
+            _require_run(ledger.entries, path, run)
             told = {row.seq for row, _ in rows if row.kind == "reserve" and "early_end" in json.loads(row.body)}
             unchecked = _require_budget(ledger.entries, certificate, path, run)
             _require_seeded(ledger.entries, certificate, path, run)
@@ -78,6 +79,15 @@ def verify(
         yield f"certificate: all {len(certificate.entries)} promises follow from the ledger{unchecked}"
         if document is not None:
             yield f"published: so do all {len(document.promises)} promises of the public certificate, which it signed"
+
+
+def _require_run(entries: Sequence[LedgerEntry], path: Path, run: str | None) -> None:
+    """Refuses the certificate of a run that the ledger does not know: nothing could be held to what its rows say."""
+    if run is not None and entries and all(entry.run != run for entry in entries):
+        raise LedgerTampered(
+            f"ledger {path} has no release of run {run} up to the certificate's head: the run's name was changed, or "
+            "the certificate is another's"
+        )
 
 
 def _require_budget(entries: Sequence[LedgerEntry], certificate: Certificate, path: Path, run: str | None) -> str:
@@ -136,7 +146,7 @@ def _require_told(entries: Sequence[LedgerEntry], certificate: Certificate, path
     noise followed releases, the promise is a filter's, for the whole budget, and not the price of the path.
     """
     taken = chance_written_down(entries)
-    if not certificate.stopped_by_participation and certificate.early_end < taken * (1 - _TOLERANCE):
+    if not certificate.stopped_by_participation and not certificate.early_end >= taken * (1 - _TOLERANCE):
         raise LedgerTampered(
             f"the certificate takes {certificate.early_end:.3g} out of δ for ends of runs that coins could decide, and "
             f"ledger {path} says {taken:.3g}: make the certificate anew"
@@ -210,10 +220,11 @@ def _same(told: Assurance, found: Assurance) -> bool:
     """Returns whether all numbers of a promise follow: at its δ, at every δ of its curve, and of whom paid most."""
     if told.delta != found.delta or [delta for delta, _ in told.curve] != [delta for delta, _ in found.curve]:
         return False
-    if told.epsilon is None:  # it promises nothing, whatever is proved
-        return True
+    if (told.epsilon is None) == (told.status == "certified"):
+        return False
     pairs = [(told.epsilon, found.epsilon), *((a[1], b[1]) for a, b in zip(told.curve, found.curve, strict=True))]
-    paid = replace(told.worst, epsilon=None) == replace(found.worst, epsilon=None)
+    # one that promises nothing may do so whatever is proved, and to whomever
+    paid = told.epsilon is None or replace(told.worst, epsilon=None) == replace(found.worst, epsilon=None)
     pairs += [(told.worst.epsilon, found.worst.epsilon), (told.median_epsilon, found.median_epsilon)]
     return paid and all(_agree(*pair) for pair in pairs)
 
