@@ -5,9 +5,11 @@ import pytest
 
 from review.test_what_cohorts_give_away import federation
 from sordino import run
+from sordino.account.accountants.accountant import epsilon
 from sordino.account.ledger.budget import Budget
 from sordino.account.ledger.ledger import Ledger
 from sordino.events import Charge, GaussianDpEvent, Guarantee, PoissonSampledDpEvent
+from sordino.runs.folder import RunFolder
 from sordino.server.early_end import chance_of_early_end
 
 SERVER = Guarantee("client", "server", "zero_out")
@@ -136,3 +138,48 @@ def test_limits_that_leave_enough_clients_cost_no_promise(tmp_path):
     )
     (told,) = [one for one in outcome.document.promises if one.observer == "outsider"]
     assert outcome.rounds == 12 and told.adjacency == "add_remove" and told.epsilon < 6
+
+
+def test_a_round_that_was_paid_for_again_is_one_more_to_pay_for(ledger):
+    """Killed, and played again with fresh noise: the budget was for the plan alone, and coins decide who can pay."""
+    exact = Budget(epsilon([GaussianDpEvent(4.0)] * ROUNDS, 1e-5) * (1 + 1e-6), 1e-5)
+    released(ledger, "run", 1)
+    assert chance(ledger, budget=exact) == 0.0
+    released(ledger, "run", 1)
+    assert 0 < chance(ledger, budget=exact) < 1e-9  # sixty clients, of whom eight suffice
+    assert chance(ledger, budget=exact, minimum=59) > 1e-6
+    assert chance(ledger, budget=Budget(9.0, 1e-5), minimum=59) == 0.0
+
+
+def test_what_a_killed_run_promises_an_outsider(tmp_path, monkeypatch):
+    """Exactly calibrated for four rounds, killed after the first: whether a fifth can be paid for depends on coins, and
+    the certificate credited them (ε = 2.10, add_remove) where the server's 2.40 holds."""
+    save, killed = RunFolder.save, []
+
+    def kill(folder, checkpoint, store):
+        if checkpoint.here.round_ == 1 and not killed:
+            killed.append(True)
+            raise KeyboardInterrupt
+        if killed != [True]:  # nor when the interrupted run tidies up
+            save(folder, checkpoint, store)
+
+    data = federation(8)
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "save", kill)
+        with pytest.raises(KeyboardInterrupt):
+            run(
+                federation=data,
+                out=tmp_path / "run",
+                mechanism={"name": "dropout_robust"},
+                select={"kind": "poisson", "rate": 0.75},
+                budget={"epsilon": 2.4, "minimum_clients": 2},
+                run={"rounds": 4, "entropy": True},
+                idle_settings="warn",
+                progress=False,
+            )
+    outcome = run(federation=data, out=tmp_path / "run", resume=True, progress=False)
+    with Ledger.open(tmp_path / "run" / "private" / "ledger.db", write=False) as books:
+        assert [entry.round_ for entry in books.entries if entry.charges] in ([1, 1, 2, 3, 4], [1, 1, 2, 3])
+    (mine,) = [one for one in outcome.certificate.entries if one.observer == "outsider"]
+    (told,) = [one for one in outcome.document.promises if one.observer == "outsider"]
+    assert mine.adjacency == told.adjacency == "zero_out" and outcome.certificate.early_end > 1e-3

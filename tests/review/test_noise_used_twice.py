@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -98,6 +100,26 @@ def test_a_round_of_noise_that_remembers_is_not_shown_twice(tmp_path: Path, monk
                 sordino.run(out=tmp_path / "r", resume=resume, progress=False, **({} if resume else settings))
     with Ledger.open(tmp_path / "r" / "private" / "ledger.db") as ledger:
         assert [entry.round_ for entry in ledger.entries] == [1, 2, 3]
+
+
+@pytest.mark.filterwarnings("ignore::sordino.errors.SordinoWarning")
+def test_two_copies_of_a_folder_do_not_both_show_what_their_noise_remembers(tmp_path: Path) -> None:
+    """On a ledger outside of the folder a copy that was played meanwhile passed for a second participation: rounds 4 to
+    6 were released twice, and those of rounds 2 and 3, who are in both, paid for one."""
+    books = tmp_path / "ledger.db"
+    settings = {**SETTINGS, "mechanism": {"name": "banded", "groups": 3, "noise_multiplier": 20.0}}
+    settings |= {"run": {"rounds": 6, "entropy": True}, "ledger": {"path": str(books)}}
+
+    def copied(metrics: Mapping[str, Any]) -> None:
+        if metrics["round"] == 3:
+            shutil.copytree(tmp_path / "r", tmp_path / "copy")
+            sordino.run(out=tmp_path / "copy", resume=True, progress=False)
+
+    with pytest.raises(LedgerError, match="played from a copy of its folder"):
+        sordino.run(out=tmp_path / "r", watcher=copied, progress=False, **settings)
+    assert sordino.run(out=tmp_path / "r", resume=True, progress=False).certificate.releases == 6
+    with Ledger.open(books, write=False) as ledger:
+        assert [entry.round_ for entry in ledger.entries] == [1, 2, 3, 4, 5, 6]
 
 
 def played(folder: Path) -> int:

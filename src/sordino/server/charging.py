@@ -23,7 +23,7 @@ from sordino.errors import BudgetExceeded
 from sordino.events import Charge, Guarantee, Unbounded
 from sordino.mechanism import Mechanism
 from sordino.server.claims import claim_allows, claimed
-from sordino.server.early_end import chance_of_early_end
+from sordino.server.early_end import chance_of_early_end, with_rounds_paid_again
 from sordino.server.epsilon_so_far import EpsilonSoFar
 from sordino.server.filters import held
 from sordino.stages import Released
@@ -70,8 +70,8 @@ class Charging:
     """What each planned round costs."""
     limits: Mapping[int, float] = field(default_factory=dict)
     """Stricter ε of clients that ask for it, by id."""
-    _ends: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
-    """The chance of an end by coins, by the number of other runs' releases on the ledger when it was computed."""
+    _ends: dict[tuple[int, int], float] = field(default_factory=dict, repr=False, compare=False)
+    """The chance of an end by coins, by the number of other runs' releases on the ledger and of rounds to pay for."""
     _found: list[tuple[list[LedgerEntry], list[Guarantee], Mapping[Guarantee, Filter]]] = field(
         default_factory=list, repr=False, compare=False
     )
@@ -152,6 +152,7 @@ class Charging:
             early_end=self._early_end(),
             adaptive=self.mechanism.adaptive,
             limit=RunLimit(self.epsilon, self.delta),
+            once=self.mechanism.rounds_apart > 1 and round_ > 0 and not self.repeatable,
         )
 
     def reserve_for_everybody(self, round_: int, charges: Sequence[Charge], what: str, instead: str) -> int:
@@ -254,12 +255,13 @@ class Charging:
             return 0.0
         if self.mechanism.adaptive and self._coins:
             return 1.0  # what later rounds cost follows releases: nothing is proved about who can pay for them
-        others = len(self.ledger.beside(self.run))
-        if others not in self._ends:
-            self._ends[others] = chance_of_early_end(
+        paid = () if self.repeatable else self.ledger.of(self.run)
+        known = len(self.ledger.beside(self.run)), len(with_rounds_paid_again(paid, self.schedule))
+        if known not in self._ends:
+            self._ends[known] = chance_of_early_end(
                 self.ledger, self.run, self.schedule, self.budget, self.minimum, self.least
             )
-        return self._ends[others]
+        return self._ends[known]
 
     @cached_property
     def _coins(self) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from sordino.account.accountants.accountant import epsilon as price
 from sordino.account.accountants.filter import filter_for
 from sordino.account.ledger.budget import Budget
+from sordino.account.ledger.entry import LedgerEntry
 from sordino.account.ledger.leaving import chance_over_schedule, hides_presence, told_by_an_end
 from sordino.account.ledger.ledger import Ledger
 from sordino.events import Charge, ComposedDpEvent, DpEvent, Guarantee, PoissonSampledDpEvent, Unbounded
@@ -38,8 +39,10 @@ def chance_of_early_end(
     does not even begin without one of them, which shows that it is there: 1 where its presence is to be hidden
     (`add_remove`). So it is where clients differ in what they may spend or have spent, and no more than `minimum` can
     pay for what the whole plan charges to all alike: then one client more can keep a run going that would have ended
-    without it, whether or not coins are involved.
+    without it, whether or not coins are involved. A round that the run has paid for again (it was killed, and draws
+    fresh noise) is one more, for which its budget was not planned.
     """
+    schedule = with_rounds_paid_again(ledger.of(run), schedule)
     told = [charge for charges in schedule for charge in charges]
     if not any(told_by_an_end(charge) for charge in told):
         return 0.0
@@ -70,6 +73,26 @@ def chance_of_early_end(
         left = np.full(clients, chosen.capacity)
         total += chance_over_schedule(left, min(minimum, clients), rates, costs, chosen.capacity)
     return min(1.0, total)
+
+
+def with_rounds_paid_again(entries: Sequence[LedgerEntry], schedule: PlannedCharges) -> PlannedCharges:
+    """Returns what a run's planned rounds cost, with each round that it has paid for again once more, in its place.
+
+    A run that draws fresh noise and is killed between release and checkpoint plays that round again, and pays again.
+    """
+    met, again = set[tuple[int, str]](), dict[int, list[tuple[Charge, ...]]]()
+    for entry in entries:
+        if entry.charges and (entry.round_, entry.fingerprint) in met:
+            again.setdefault(entry.round_, []).append(entry.charges)
+        elif entry.charges:
+            met.add((entry.round_, entry.fingerprint))
+    if not again or not schedule:
+        return schedule
+    before = tuple(charge for charges in again.get(0, ()) for charge in charges)
+    told = [(*before, *schedule[0]), *again.get(1, ())]
+    for round_, planned in enumerate(schedule[1:], 2):
+        told += [tuple(planned), *again.get(round_, ())]
+    return told
 
 
 def _able(ledger: Ledger, run: str, plans: Mapping[Guarantee, Sequence[DpEvent]], budget: Budget, clients: int) -> int:

@@ -114,6 +114,10 @@ class LedgerReader:
         """Returns the releases of all other runs."""
         return self._state.beside(run)
 
+    def of(self, run: str) -> list[LedgerEntry]:
+        """Returns the releases of one run."""
+        return self._state.of(run)
+
     @property
     def rounds(self) -> int:
         """How many releases of rounds there are, those before a first round not counted."""

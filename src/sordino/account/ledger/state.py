@@ -104,6 +104,10 @@ class LedgerState:
         made = [self.entries[seq] for seq in seqs if self.reserved[seq].fingerprint == entry.fingerprint]
         return any(one.repeatable and one.settled and one.charges for one in made)
 
+    def played(self, run: str, round_: int) -> bool:
+        """Returns whether a run has reserved this round."""
+        return bool(self._by_round.get((run, round_)))
+
     def lent(self, entry: LedgerEntry) -> str | None:
         """Returns another run that made, or may be about to make, a release with the same name of its noise, if any."""
         seqs = self._by_noise.get((entry.fingerprint, entry.round_), []) if entry.repeatable else []
@@ -141,6 +145,10 @@ class LedgerState:
     def beside(self, run: str) -> list[LedgerEntry]:
         """Returns the releases of all other runs, one run after the other: however long this one is, at no cost."""
         return [entry for other, mine in self._by_run.items() if other != run for entry in mine.values()]
+
+    def of(self, run: str) -> list[LedgerEntry]:
+        """Returns the releases of one run."""
+        return list(self._by_run.get(run, {}).values())
 
     def book(self, guarantee: Guarantee) -> Book:
         """Returns the book of one guarantee: everything charged to it, or to a promise from which it follows."""

@@ -59,6 +59,7 @@ class LedgerWriter(LedgerReader):
         early_end: float = 0.0,
         adaptive: bool = False,
         limit: RunLimit | None = None,
+        once: bool = False,
     ) -> int:
         """Writes down a release before it happens, and returns its number once that is safe on disk.
 
@@ -77,6 +78,8 @@ class LedgerWriter(LedgerReader):
             early_end: the chance that coins decide when the run ends, which later runs on this ledger have to know.
             adaptive: whether the run's noise follows its releases, so that later certificates need a filter, too.
             limit: the budget that the run is held to, so that nobody can change it in the certificate later.
+            once: refuse a round that the run has reserved before: its noise remembers earlier rounds, and a second
+                release of it would show them again.
 
         Raises:
             LedgerMoved: the head is another one by now, so the answer may be another one, too: ask again.
@@ -106,6 +109,8 @@ class LedgerWriter(LedgerReader):
                 return found
             if self._state.shown(entry):
                 raise _otherwise(run, round_)
+            if once and self._state.played(run, round_):
+                raise _once_more(run, round_)
             if head is not None and self.newest != head:
                 raise LedgerMoved("another run was charged to this ledger just now: nothing is released; run again")
             if (other := self._state.lent(entry)) is not None:
@@ -258,6 +263,15 @@ def _otherwise(run: str, round_: int) -> LedgerError:
         f"round {round_} of run {run} was released before and comes out otherwise under the same noise, which would "
         "show the difference: nothing is released; go on with the recipe, model, machine and software that it began "
         "with, or begin a new run on this ledger"
+    )
+
+
+def _once_more(run: str, round_: int) -> LedgerError:
+    """Returns the refusal of a round that somebody else has played, of a run whose noise remembers."""
+    return LedgerError(
+        f"round {round_} of run {run} was played from a copy of its folder, or by another process, and its noise "
+        "remembers earlier rounds, which a second one would show again: nothing is released; go on with one folder, "
+        "which leaves out what the other has played"
     )
 
 
