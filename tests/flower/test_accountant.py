@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,23 @@ def test_each_client_pays_for_its_own_participations(tmp_path: Path) -> None:
     assert [again.get_epsilon(1e-5, name) for name in names] == pytest.approx([two, two, two])
     with pytest.raises(AccountingError, match="dora"):
         again.get_epsilon(1e-5, "dora")
+
+
+def test_another_relation_does_not_begin_the_budget_anew(tmp_path: Path) -> None:
+    """What was charged under one relation was no charge under another: ε was 0 again, and stayed as it was in the first
+    one's eyes, whatever the second released."""
+    path, event = tmp_path / "ledger.db", event_of(8.0, 10, 20)
+    first = LedgerAccountant(config_of("without", 20, 3.0), path)
+    first.compose(event, count=29)
+    assert 2.9 < first.get_epsilon(1e-5) < 3.0
+    other = LedgerAccountant(config_of("poisson", 20, 3.0), path)
+    assert other.get_epsilon(1e-5) == other.get_epsilon(1e-5, 3) == math.inf and other.get_delta(3.0) == 1
+    assert other.would_exceed(event) and other.get_privacy_spent().epsilon == math.inf
+    with pytest.raises(PrivacyBudgetSpent, match="go on under the first relation"):
+        other.compose(event)
+    unbound = LedgerAccountant(config_of("poisson", 20), path)
+    unbound.compose(event)
+    assert first.get_epsilon(1e-5) == math.inf and first.would_exceed(event)
 
 
 def test_who_took_part_is_not_told_where_sampling_hides_it(tmp_path: Path) -> None:

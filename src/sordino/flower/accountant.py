@@ -28,8 +28,9 @@ from sordino.events import (
     PoissonSampledDpEvent,
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
+    Unbounded,
 )
-from sordino.types import Adjacency, IntArray
+from sordino.types import Adjacency, BoolArray, IntArray
 
 _FORMAT = 1
 _ADJACENT: dict[NeighboringRelation, Adjacency] = {
@@ -48,7 +49,8 @@ class LedgerAccountant:
     **Formal guarantees**: ε is that of privacy loss distributions (exact for plain Gaussians), never below the
     true one. `compose` returns once the release is durably in the ledger, and raises instead of writing where it would
     exceed `max_epsilon`; a restart, or another process on the same file, goes on from what was spent. Where clients are
-    named, each pays for its own participations, and `get_epsilon` is the worst client's.
+    named, each pays for its own participations, and `get_epsilon` is the worst client's. Releases on the same ledger
+    that were charged under another relation promise nothing under this one: with them ε is ∞, and no budget is left.
 
     **Edge cases**: `noise_multiplier` is over the clip norm, as in Flower's strategies; under `replace-one` a client
     moves the sum by two clip norms, so half of it counts. Without amplification `clients` may say who took part, else
@@ -139,6 +141,8 @@ class LedgerAccountant:
 
     def _refuse_beyond(self, event: GaussianPrivacyEvent, count: int, clients: Sequence[str | int] | None) -> None:
         if self._config.max_epsilon is not None and self.would_exceed(event, count=count, clients=clients):
+            if why := self._ledger.unpromised(self._guarantee)[1]:
+                raise PrivacyBudgetSpent(f"{why}, so that no max_epsilon holds: go on under the first relation")
             raise PrivacyBudgetSpent(
                 f"{count} more releases would exceed max_epsilon = {self._config.max_epsilon:g} "
                 f"(ε {self.get_epsilon(self._config.target_delta):g} is spent): raise it, or add noise"
@@ -147,11 +151,13 @@ class LedgerAccountant:
     def get_epsilon(self, delta: float, client: str | int | None = None) -> float:
         """Returns ε at δ of everything so far, of one client or of the one who paid most."""
         require_delta(delta)
-        book = self._book()
+        book, lost = self._book(), self._unpromised()
         if client is None:
-            return float(book.prices(delta).epsilon.max())
-        history = book.histories(self._ledger.members[self._who([client])])[0]
-        return epsilon(history, delta, adjacency=self._guarantee.adjacency)
+            return math.inf if lost.any() else float(book.prices(delta).epsilon.max())
+        who = self._ledger.members[self._who([client])]
+        return (
+            math.inf if lost[who].any() else epsilon(book.histories(who)[0], delta, adjacency=book.guarantee.adjacency)
+        )
 
     def get_delta(self, epsilon: float) -> float:
         """Returns δ at ε of everything so far, for the client who paid most."""
@@ -178,9 +184,9 @@ class LedgerAccountant:
         limit = self._config.max_epsilon if max_epsilon is None else max_epsilon
         if limit is None or not (math.isfinite(limit) and limit > 0):
             raise AccountingError(f"max_epsilon is {limit}: give a finite ε above 0, here or in PrivacyConfig")
-        told = self._event(event, count)
+        told, who = self._event(event, count), self._ledger.members[self._who(clients)]
         prices = self._book().prices(self._config.target_delta, extra=told).epsilon
-        return bool((prices[self._ledger.members[self._who(clients)]] > limit).any())
+        return bool((prices[who] > limit).any() or self._unpromised()[who].any())
 
     def state_dict(self) -> dict[str, object]:
         """Returns where the ledger stands; what was spent is in the ledger itself."""
@@ -218,7 +224,14 @@ class LedgerAccountant:
         self._ledger.refresh()
         return self._ledger.book(self._guarantee)
 
+    def _unpromised(self) -> BoolArray:
+        """Returns which clients took part in what promised nothing under this relation, whoever composed it."""
+        lost: BoolArray = self._ledger.unpromised(self._guarantee)[0]
+        return lost
+
     def _curve(self) -> Curve:
+        if self._unpromised().any():
+            return price({Unbounded(self._ledger.unpromised(self._guarantee)[1]): 1})
         if not self.num_releases:
             return price({}, adjacency=self._guarantee.adjacency)
         curve: Curve = self._book().ceiling(self._config.target_delta)[1]
