@@ -14,7 +14,9 @@ from sordino.account.certificate.check import check
 from sordino.account.certificate.verify import verify
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import BudgetExceeded, LedgerError, LedgerTampered
+from sordino.events import Charge, GaussianDpEvent, Guarantee
 from sordino.runs import run as runs
+from sordino.server.epsilon_so_far import EpsilonSoFar
 
 QUIET = {"idle_settings": "warn", "progress": False}
 COINS = {"select": {"kind": "poisson", "rate": 0.5}, **QUIET}
@@ -264,3 +266,17 @@ def test_scores_do_not_decide_how_much_a_client_pays_where_no_filter_holds_it(tm
     with pytest.raises(BudgetExceeded, match="scores would decide"):
         run(out=tmp_path / "second", budget={"epsilon": 8.0}, **asked, **shared)
     assert not (tmp_path / "limited").exists() and not (tmp_path / "second").exists()
+
+
+def test_what_is_told_after_a_round_knows_of_releases_that_promised_nothing_of_the_kind(tmp_path):
+    """Another run took part from everybody under another adjacency: ε so far was that of this run's releases alone."""
+    add, replaced = (Guarantee("client", "outsider", how) for how in ("add_remove", "replace"))
+    with Ledger.open(tmp_path / "ledger.db", "clinics", 12, create=True) as books:
+        so_far = EpsilonSoFar(books, 1e-5, "pld")
+        for round_, (run_, guarantee) in enumerate([("mine", add), ("mine", add), ("other", replaced)], 1):
+            charges = (Charge(guarantee, GaussianDpEvent(4.0), "eligible"),)
+            books.settle(books.reserve(run_, round_, np.arange(12), charges), charges)
+            told = so_far.told()
+            assert set(told.values()) != {None} or round_ == 3
+        assert set(told.values()) == {None} and len(told) == 2
+        assert [entry.epsilon for entry in certify(books, 1e-5).entries] == [None, None]
