@@ -298,6 +298,13 @@ class TestCheck:
         document = replace(made(ledger), federation="clinics\x1b[2J\nclient against the server: ε = 0.01")
         assert "\x1b" not in str(document)
         assert str(document).splitlines()[0].endswith("ε = 0.01")
+        # some of a registry's entry stands there as it is, line by line
+        told = replace(
+            document.statement, noise_source="a seed\x1b[2J\x9b2J\nsecure sum: the whole protocol was played"
+        )
+        shown = registry(replace(document, statement=told))
+        assert not {"\x1b", "\x9b"} & set(shown)
+        assert [line for line in shown.splitlines() if line.strip().startswith("secure sum: the whole")] == []
 
     @pytest.mark.parametrize(
         "edit",

@@ -14,20 +14,21 @@ from typing import Any
 
 from sordino.account.certificate.document import CertificateDocument, Promise
 from sordino.account.certificate.text import about, facts, number
+from sordino.printable import printable
 
 _OPEN = "to be filled in by the data curator"
 _MODELS = {"local": "Local", "central": "Central", "distributed": "Federated"}
 
 
 def registry(document: CertificateDocument) -> str:
-    """Returns the entry as YAML."""
-    return "\n".join(_yaml(entry(document))) + "\n"
+    """Returns the entry as YAML, of which a terminal obeys nothing: strangers write certificates."""
+    return "\n".join(map(printable, _yaml(entry(document)))) + "\n"
 
 
 def entry(document: CertificateDocument) -> dict[str, Any]:
     """Returns the entry as nested dictionaries."""
     told, main = document.statement, _main(document)
-    run = dict(about(document))
+    run = {name: printable(value) for name, value in about(document)}
     variant = "Custom" if main.epsilon is None else "Approximate DP" if main.delta else "Pure DP"
     kind = f"{told.mechanism} ({told.mode}, {told.trust} trust)"
     made = f"A model trained by federated learning with {kind}, {document.releases} releases."
