@@ -1,4 +1,4 @@
-"""Private files that somebody edited without any key: what `ledger --verify` asks of them must not hang on their word."""
+"""Private files that somebody edited without a key: what `ledger --verify` asks of them may not hang on their word."""
 
 import json
 import math

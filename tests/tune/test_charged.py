@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ import typer
 from typer.testing import CliRunner
 
 from sordino.account.accountants.accountant import epsilon
+from sordino.account.certificate import certificate
+from sordino.account.ledger import entry, heads
 from sordino.account.ledger.ledger import Ledger
 from sordino.cli.tune import tune
 from sordino.data.federation import Federation
@@ -33,14 +36,14 @@ def quiet(done: int, total: int) -> None:
 
 def test_the_best_of_many_is_in_the_ledger_and_on_the_certificate(tmp_path: Path) -> None:
     found = charged(Recipe.load(None, CENTRAL), GRID, 4, tmp_path / "t", quiet)
-    entry = next(e for e in found.certificate.entries if e.observer == "outsider")
-    assert 3.99 < entry.epsilon <= 4.0
+    one = next(e for e in found.certificate.entries if e.observer == "outsider")
+    assert 3.99 < one.epsilon <= 4.0
     with Ledger.open(tmp_path / "t" / "private" / "ledger.db") as ledger:
         (release,) = ledger.entries
         events = {c.guarantee.observer: c.event for c in release.charges}
     assert isinstance(events["outsider"], BestOfMany) and events["outsider"].shape == 0
-    assert epsilon(events["outsider"], 1e-5) == pytest.approx(entry.epsilon)
-    assert epsilon(events["outsider"].event, 1e-5) < 0.8 * entry.epsilon, "a trial alone costs less than the search"
+    assert epsilon(events["outsider"], 1e-5) == pytest.approx(one.epsilon)
+    assert epsilon(events["outsider"].event, 1e-5) < 0.8 * one.epsilon, "a trial alone costs less than the search"
     assert "best of a random number of trials" in found.document.to_json()
     assert found.best == max(found.attempts, key=lambda one: one.score) and found.best.settings in GRID.points()
 
@@ -55,6 +58,37 @@ def test_what_is_published_tells_neither_other_trials_nor_their_number(tmp_path:
     # whoever has the seed knows how many trials there were, and can repeat their noise
     assert "seed = 3" not in (tmp_path / "t" / "public" / "chosen.toml").read_text()
     assert Recipe.load(tmp_path / "t" / "private" / "chosen.toml") == found.recipe
+
+
+def test_what_is_published_does_not_tell_how_long_the_trials_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The head of the settlement and the certificate had the time of the last trial's end, and the first head that of
+    the first one's beginning: with the time of one trial, the number that the whole price rests on nobody knowing."""
+    trials = 0
+
+    def clock() -> str:
+        return f"2026-01-01T00:{trials:02}:00+00:00"
+
+    def watch(done: int, total: int) -> None:
+        nonlocal trials
+        trials = done
+
+    for module in (heads, entry, certificate):
+        monkeypatch.setattr(module, "now", clock)
+    found = charged(Recipe.load(None, [*CENTRAL, "run.seed=3"]), GRID, 6, tmp_path / "t", watch)
+    assert trials == len(found.attempts) > 1
+    public = tmp_path / "t" / "public"
+    told = set(re.findall(r"2026-01-01T00:\d\d:00", "".join(map(_text, public.iterdir()))))
+    assert told == {"2026-01-01T00:00:00"}
+    first = min(path.stat().st_mtime for path in (tmp_path / "t" / "private" / "trials").rglob("*"))
+    assert {path.stat().st_mtime <= first for path in (public, *public.iterdir())} == {True}
+    with Ledger.open(tmp_path / "t" / "private" / "ledger.db") as ledger:
+        assert all(one.settled for one in ledger.entries)
+
+
+def _text(path: Path) -> str:
+    return path.read_bytes().decode(errors="replace")
 
 
 def test_where_the_server_sees_all_trials_all_are_charged(tmp_path: Path) -> None:

@@ -4,16 +4,19 @@ Under central trust only the best trial is ever seen, and the best of a random n
 two of them (`account/accountants/selection.py`). Under local and distributed trust the server sees every trial: they
 compose, and a fixed number of them is charged in full, to everybody.
 
-**Formal guarantees**: the whole search is reserved in the ledger before the first trial and settled after the last;
-every client pays for every round, whether it took part or not. Noise is calibrated so that the search as a whole keeps
-the budget. Trials differ in settings that no price depends on (this is checked), each draws them by itself, alike from
-the grid, and has randomness of its own, named after the ledger's past: two searches on one ledger share no draw. The
-score that decides is of public records.
+**Formal guarantees**: the whole search is in the ledger before the first trial, reserved and settled; every client pays
+for every round, whether it took part or not. Where the number of trials is secret, nothing that is published tells how
+long they took: the ledger's heads, the certificate and the files have the time at which they began. Noise is calibrated
+so that the search as a whole keeps the budget. Trials differ in settings that no price depends on (this is checked),
+each draws them by itself, alike from the grid, and has randomness of its own, named after the ledger's past: two
+searches on one ledger share no draw. The score that decides is of public records.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -99,10 +102,11 @@ def charged(recipe: Recipe, grid: SettingsGrid, trials: int, out: Path, watcher:
         charges = [_whole(guarantee, event, trials, stop) for guarantee, event in _trial(context).items()]
         everyone = np.arange(context.federation.population)
         reservation = charging.reserve_for_everybody(1, charges, "the search", "tune on stand-in data")
+        # before the trials: a head that is published after them would tell by its time how many there were
+        charging.settle(reservation, everyone, charges, None)
+        certificate, began = charging.certificate(), time.time()
         played = _played(context, grid, count, folder.private / "trials", randomness, watcher)
         best, (attempt, outcome) = max(enumerate(played), key=lambda pair: pair[1][0].score)
-        charging.settle(reservation, everyone, charges, None)
-        certificate = charging.certificate()
         statement = replace(statement_of(outcome.context), data_accesses=(_accesses(trials, stop),))
         document = charging.document(certificate, statement, None)
         folder.save_model(context.state(outcome.weights))
@@ -110,6 +114,8 @@ def charged(recipe: Recipe, grid: SettingsGrid, trials: int, out: Path, watcher:
     chosen = with_settings(context.recipe, played[best][0].settings)
     replace_file(folder.private / "chosen.toml", chosen.to_toml().encode(), PRIVATE)
     replace_file(folder.public / "chosen.toml", public_recipe(chosen).encode(), PUBLIC)  # the seed repeats the noise
+    for path in (*folder.public.iterdir(), folder.public):
+        os.utime(path, (began, began))
     attempts = tuple(one for one, _ in played)
     return Charged(attempt, chosen, attempts, stop is not None, certificate, document, out)
 
