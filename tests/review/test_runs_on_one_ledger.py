@@ -13,9 +13,11 @@ from sordino.account.certificate.certificate import certify
 from sordino.account.certificate.check import check
 from sordino.account.certificate.verify import verify
 from sordino.account.ledger.ledger import Ledger
+from sordino.cli.ledger import ledger as ledger_command
 from sordino.errors import BudgetExceeded, LedgerError, LedgerTampered
 from sordino.events import Charge, GaussianDpEvent, Guarantee
 from sordino.runs import run as runs
+from sordino.runs.folder import RunFolder
 from sordino.server.epsilon_so_far import EpsilonSoFar
 
 QUIET = {"idle_settings": "warn", "progress": False}
@@ -280,3 +282,27 @@ def test_what_is_told_after_a_round_knows_of_releases_that_promised_nothing_of_t
             assert set(told.values()) != {None} or round_ == 3
         assert set(told.values()) == {None} and len(told) == 2
         assert [entry.epsilon for entry in certify(books, 1e-5).entries] == [None, None]
+
+
+def test_seeded_noise_of_another_run_on_the_ledger_is_not_certified_without_a_word(tmp_path):
+    """A run that drew from the operating system promised ε over all that its ledger holds, a simulation's releases
+    included, whose noise whoever has the seed can take away; nothing on its certificate said so."""
+    settings = {
+        "federation": federation(20),
+        "mechanism": {"name": "dp_fedavg", "noise_multiplier": 8.0},
+        "ledger": {"path": str(tmp_path / "ledger.db")},
+        **QUIET,
+    }
+    fresh = run(out=tmp_path / "fresh", run={"rounds": 1, "entropy": True}, **settings)
+    assert not fresh.certificate.simulation and not fresh.document.simulation
+    run(out=tmp_path / "seeded", run={"rounds": 1}, **settings)
+    mixed = run(out=tmp_path / "mixed", run={"rounds": 1, "entropy": True}, **settings)
+    assert mixed.certificate.releases == 3
+    assert mixed.certificate.simulation and mixed.document.simulation
+    assert any("seeds of other runs" in told for told in mixed.document.statement.assumptions)
+    for outcome in (fresh, mixed):
+        ledger_command(outcome.folder, verify=True)
+    folder = RunFolder(mixed.folder)
+    (folder.private / "certificate.json").write_text(replace(mixed.certificate, simulation=False).to_json())
+    with pytest.raises(LedgerTampered, match="not stamped as a simulation"):
+        ledger_command(folder.path, verify=True)

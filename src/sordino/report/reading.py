@@ -61,8 +61,11 @@ def _private(path: Path) -> RunView:
     _require_rounds(path, rounds)
     for place, line in enumerate(rounds, start=1):
         check(line, place, folder.metrics_file)
-    promised = _with_public(_promised(folder.private / "certificate.json", path), folder)
-    return RunView(path, folder.recipe(), facts, tuple(rounds), promised, name=path.resolve().name)
+    told = _certificate(folder.private / "certificate.json", path)
+    entries = () if told is None else tuple(json.loads(told.to_json())["entries"])
+    # noise of other runs on its ledger may follow from a seed, where that of its own does not
+    facts = facts if told is None else {**facts, "simulation": told.simulation}
+    return RunView(path, folder.recipe(), facts, tuple(rounds), _with_public(entries, folder), name=path.resolve().name)
 
 
 def _public(path: Path) -> RunView:
@@ -116,15 +119,14 @@ def _facts(folder: RunFolder) -> Mapping[str, Any]:
     return facts
 
 
-def _promised(path: Path, run: Path) -> tuple[Mapping[str, Any], ...]:
-    """Returns the entries of a private certificate; none where the run has not finished."""
+def _certificate(path: Path, run: Path) -> Certificate | None:
+    """Returns a private certificate; None where the run has not finished."""
     if not path.exists():
-        return ()
+        return None
     try:
-        certificate = Certificate.from_json(path.read_text())
+        return Certificate.from_json(path.read_text())
     except (OSError, ValueError, AttributeError, IndexError, LedgerError):
         raise _unreadable(path, run) from None
-    return tuple(json.loads(certificate.to_json())["entries"])
 
 
 def _with_public(entries: Sequence[Mapping[str, Any]], folder: RunFolder) -> tuple[Mapping[str, Any], ...]:

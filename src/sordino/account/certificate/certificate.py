@@ -163,7 +163,8 @@ def certify(
         early_end: for runs that could have ended so and did not, the chance of it (`account.leaving`), and 1 where
             another run on the ledger did; it is taken out of an outsider's δ.
         accountant: who prices.
-        simulation: stamped on the certificate: whoever knows the seed can repeat the noise.
+        simulation: stamped on the certificate: whoever knows the seed can repeat the noise. It is stamped in any case
+            where noise of some release on the ledger follows from a seed: the promise is about all of them together.
     """
     require_delta(delta)
     wanted = list(ledger.guarantees if guarantees is None else guarantees)
@@ -183,7 +184,7 @@ def certify(
         accountant=accountant,
         stopped_by_participation=stopped_by_participation,
         early_end=early_end,
-        simulation=simulation,
+        simulation=simulation or any(entry.seeded for entry in ledger.entries),
         ledger_head=ledger.head,
         time=now(),
         entries=tuple(_judge(made[guarantee], (claims or {}).get(guarantee)) for guarantee in wanted),

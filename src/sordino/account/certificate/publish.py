@@ -23,6 +23,7 @@ _BUDGET = "the budget, which the ledger let nobody exceed; what really was charg
 _FILTER = "the filter that admitted every release"
 _SHOWN = "the end of a run, or a view, shows who took part: sampling is not credited, and the server's promise holds"
 _RUNS = "settings of the runs on this ledger, and when each was ended, did not follow from what earlier ones released"
+_SEEDED = "seeds of other runs on this ledger, from which their noise follows, are known to nobody"
 _ENDED = "when the run was ended, before its planned rounds, did not follow from what it had released"
 _TWICE = "follows from zero_out: replacing a message moves the sum at most twice as far as silencing it"
 
@@ -54,6 +55,7 @@ def publish(
     """
     # a run that somebody ended from the keyboard is charged for what it played
     more = [*([] if _alone(ledger) else [_RUNS]), *([_ENDED] if stopped == "interrupted" else [])]
+    more += [_SEEDED] if any(entry.seeded for entry in ledger.beside(run)) else []
     statement = replace(statement, assumptions=(*statement.assumptions, *more))
     document = CertificateDocument(
         federation=ledger.federation,

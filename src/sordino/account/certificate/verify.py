@@ -70,7 +70,7 @@ def verify(
             _require_run(ledger.entries, path, run)
             told = {row.seq for row, _ in rows if row.kind == "reserve" and "early_end" in json.loads(row.body)}
             unchecked = _require_budget(ledger.entries, certificate, path, run)
-            _require_seeded(ledger.entries, certificate, path, run)
+            _require_stamp(ledger.entries, certificate, path)
             _require_told([entry for entry in ledger.entries if entry.seq in told], certificate, path)
             _compare(path, _again(ledger, certificate), certificate)
             if document is not None:
@@ -117,13 +117,12 @@ def _budget_words(limit: tuple[float | None, float]) -> str:
     return f"ε = {'none' if limit[0] is None else f'{limit[0]:g}'} at δ = {limit[1]:g}"
 
 
-def _require_seeded(entries: Sequence[LedgerEntry], certificate: Certificate, path: Path, run: str | None) -> None:
-    """Refuses a certificate that is not stamped `simulation` where its run's noise follows from a seed."""
-    seeded = [entry.repeatable for entry in entries if run is None or entry.run == run]
-    if not certificate.simulation and seeded and (all(seeded) if run is None else any(seeded)):
+def _require_stamp(entries: Sequence[LedgerEntry], certificate: Certificate, path: Path) -> None:
+    """Refuses a certificate that is not stamped `simulation` where noise that it rests on follows from a seed."""
+    if not certificate.simulation and (seeded := dict.fromkeys(entry.run for entry in entries if entry.seeded)):
         raise LedgerTampered(
-            f"the certificate is not stamped as a simulation, and by ledger {path} the noise of its run follows from a "
-            "seed: make the certificate anew"
+            f"the certificate is not stamped as a simulation, and by ledger {path} the noise of run "
+            f"{', '.join(seeded)} follows from a seed: make the certificate anew"
         )
 
 

@@ -52,6 +52,11 @@ class LedgerEntry:
     limit: RunLimit | None = None
     """The budget of its run, which a filter's promise rests on; None where nobody wrote it down."""
 
+    @property
+    def seeded(self) -> bool:
+        """Whether something was released, or may have been, with noise that follows from a seed."""
+        return self.repeatable and bool(self.charges)
+
     def same_release(self, other: LedgerEntry) -> bool:
         """Returns whether both describe the same bits: the same run, round, clients, charges, seed and data."""
         mine, theirs = self.excluded, other.excluded
