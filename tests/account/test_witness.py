@@ -29,6 +29,8 @@ def test_the_ledgers_own_files_are_no_witness(tmp_path, end, how, made):
         pytest.skip("not there to be linked")
     with pytest.raises(LedgerError, match="own file"):
         Ledger.open(path, "f", 3, create=True, witness=witness)
+    if how == "hard link":
+        witness.unlink()  # a ledger of two names is not written to
     with Ledger.open(path, "f", 3, create=True) as ledger:
         ledger.verify()
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,3 +121,48 @@ def test_where_coins_are_secret_no_word_of_the_certificate_follows_from_them(
         told.append((document, tuple(outcome.certificate.entry("client", "outsider").worst.__dict__.values())))
         assert not document["statement"]["views"]["outsider"]["most_asked"]
     assert told[0][0] == told[1][0]
+
+
+_SPEND = """
+import sys
+from pathlib import Path
+import numpy as np
+from sordino.account.ledger.budget import Budget
+from sordino.account.ledger.ledger import Ledger
+from sordino.errors import LedgerError
+from sordino.events import Charge, GaussianDpEvent, Guarantee
+
+charges = (Charge(Guarantee("client", "server", "zero_out"), GaussianDpEvent(2.0)),)
+path, name, other = *map(str, sys.argv[1:3]), sys.argv[3:]
+try:
+    with Ledger.open(Path(path), "clinics", 5) as books:
+        for round_ in range(1, 9):
+            if books.affordable(charges, Budget(3.0, 1e-5)).allowed.all():
+                books.settle(books.reserve(name, round_, np.arange(5), charges), charges, np.arange(5), "seen")
+                print("released")
+        if other:  # while this one is open
+            import subprocess
+            print(subprocess.run([sys.executable, __file__, *other], capture_output=True, text=True).stdout)
+except LedgerError as error:
+    print(f"refused: {error}")
+"""
+
+
+def test_a_ledger_of_two_names_is_not_written_under_both(tmp_path):
+    """SQLite's log goes by the file's name: under a hard link nobody saw what was spent, four releases left under a
+    budget for two, and both names verified with two."""
+    script, here, there = tmp_path / "spend.py", tmp_path / "here", tmp_path / "there"
+    script.write_text(_SPEND)
+    here.mkdir(), there.mkdir()
+    Ledger.open(here / "ledger.db", "clinics", 5, create=True).close()
+    (there / "ledger.db").hardlink_to(here / "ledger.db")
+    for ending in (".key", ".heads.jsonl"):
+        shutil.copy(here / f"ledger.db{ending}", there / f"ledger.db{ending}")
+    command = [sys.executable, str(script), str(here / "ledger.db"), "one", str(there / "ledger.db"), "two"]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert told.count("released") <= 2 and "has 2 names (hard links)" in told
+    with Ledger.open(here / "ledger.db", write=False) as books:  # which may be read
+        assert not books.entries
+    (there / "ledger.db").unlink()
+    told = subprocess.run(command[:4], capture_output=True, text=True, timeout=120, check=True).stdout
+    assert told.count("released") == 2

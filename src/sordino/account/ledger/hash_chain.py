@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 from sordino.account.ledger.chain_reader import COLUMNS, GENESIS, ChainReader, LedgerRow
 from sordino.account.ledger.schema import make_tables, require_format
-from sordino.account.ledger.sqlite import connect, make, sentences, sync_name
+from sordino.account.ledger.sqlite import connect, make, require_one_name, sentences, sync_name
 from sordino.errors import LedgerError, LedgerTampered
 from sordino.files import sync
 
@@ -38,13 +38,15 @@ class HashChain(ChainReader):
         """Opens the file, or with `create` makes it; a new one is `empty` until `begin`.
 
         Raises:
-            LedgerError: the file is missing, no ledger, of another format, locked or not writable.
+            LedgerError: the file is missing, no ledger, of another format, locked, linked or not writable.
             LedgerTampered: it holds tables, triggers, views or indices that are not ours.
         """
         if not create and not path.is_file():
             raise LedgerError(f"ledger {path} does not exist: name the ledger file or the folder of a run")
         if create:
             make(path)
+        if write:
+            require_one_name(path)
         with sentences(path):
             chain = cls(path, *connect(path, write=write))
         try:

@@ -34,6 +34,21 @@ def make(path: Path) -> None:
         ) from error
 
 
+def require_one_name(path: Path) -> None:
+    """Refuses to write to a file that has several names (hard links).
+
+    SQLite's log goes by the name: who writes under another one sees nothing of it, and both spend the same budget.
+
+    Raises:
+        LedgerError: it has.
+    """
+    if path.stat().st_nlink > 1:
+        raise LedgerError(
+            f"ledger {path} has {path.stat().st_nlink} names (hard links), and whoever writes under another one would "
+            "not see what is spent under this: keep one of them, or put a copy in its place (cp, then mv)"
+        )
+
+
 def connect(path: Path, *, write: bool) -> tuple[sqlite3.Connection, TemporaryDirectory[str] | None]:
     """Opens a database file, for writing or for reading only.
 
