@@ -370,6 +370,17 @@ class TestCheck:
         path.write_text(path.read_text().replace('"releases": 4', '"releases": 3'))
         assert isinstance(call(app, ["certificate", "--check", str(path)]).exception, LedgerTampered)
 
+    @pytest.mark.parametrize("way", [[], ["--json"], ["--markdown"], ["--registry"]])
+    def test_what_nobody_signed_is_not_shown_as_signed(self, way, ledger, tmp_path):
+        """Edited without any key, ε = 0.5 was printed above "signed by Ed25519 key …", and went into registries."""
+        document = made(ledger)
+        told = [replace(one, numbers=replace(one.numbers, epsilon=0.5)) for one in document.promises]
+        path = saved(replace(document, promises=tuple(told)), tmp_path)
+        if not app.registered_commands:
+            register()
+        done = CliRunner().invoke(app, ["certificate", str(path), *way])
+        assert isinstance(done.exception, LedgerTampered) and "0.5" not in done.stdout
+
 
 def test_numbers_of_nothing():
     told = numbers(Proof(((),), "pld", "add_remove"), 1e-5)

@@ -20,6 +20,8 @@ from sordino.account.ledger.ledger import Ledger
 from sordino.cli.ledger import ledger as ledger_command
 from sordino.errors import LedgerTampered
 from sordino.events import Charge, GaussianDpEvent, Guarantee
+from sordino.report import page as pages
+from sordino.report.reading import read
 from sordino.runs.folder import RunFolder
 
 SETTINGS = {
@@ -217,3 +219,13 @@ def test_no_number_of_the_public_certificate_is_better_than_the_ledger_proves(fo
     republished(folder, replace(played.document, promises=(edited, *rest)))
     with pytest.raises(LedgerTampered, match="does not prove it"):
         ledger_command(folder.path, verify=True)
+
+
+def test_a_page_shows_no_certificate_that_nobody_signed(folder, played):
+    """The public page took an edited ε at its word, and named the key that had signed another one."""
+    assert pages.page(read(folder.path, public=True), [])
+    told = [replace(one, numbers=replace(one.numbers, epsilon=0.5)) for one in played.document.promises]
+    folder.certificate_file.write_text(replace(played.document, promises=tuple(told)).to_json())
+    for public in (True, False):
+        with pytest.raises(LedgerTampered, match="is not signed by its key"):
+            read(folder.path, public=public)

@@ -63,15 +63,14 @@ def _told(run: Path, as_json: bool, markdown: bool, registry: bool) -> str:
 
     from sordino.account.certificate import text
     from sordino.account.certificate.audit_bound import audit_bound
-    from sordino.account.certificate.document import CertificateDocument
+    from sordino.account.certificate.check import signed_document
     from sordino.account.certificate.registry import registry as entry
     from sordino.errors import LedgerError
 
     path = _file(run)
-    try:
-        document = CertificateDocument.from_json(path.read_text())
-    except (OSError, UnicodeDecodeError):
-        raise LedgerError(f"{path} is not there or cannot be read: let the run end, or name another folder") from None
+    if not path.exists():
+        raise LedgerError(f"{path} is not there: let the run end, or name another folder")
+    document = signed_document(path)
     if as_json:
         return document.to_json()  # as it was signed: an audit comes later, and is told beside it
     if run.is_dir() and (bound := audit_bound(run)) is not None:

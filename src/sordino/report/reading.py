@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from sordino.account.certificate.certificate import Certificate
+from sordino.account.certificate.check import signed_document
 from sordino.account.certificate.document import CertificateDocument, entries_of
 from sordino.data.federation import Federation
-from sordino.errors import LedgerError, RecipeError
+from sordino.errors import LedgerError, LedgerTampered, RecipeError
 from sordino.recipe import Recipe
 from sordino.report.lines import check, check_released
 from sordino.report.view import RunView
@@ -159,8 +160,10 @@ def _document(path: Path, run: Path) -> CertificateDocument | None:
     if not path.exists():
         return None
     try:
-        return CertificateDocument.from_json(path.read_text())
-    except (OSError, ValueError, LedgerError):
+        return signed_document(path)
+    except LedgerTampered:
+        raise
+    except (ValueError, LedgerError):
         raise _unreadable(path, run) from None
 
 

@@ -46,13 +46,13 @@ class AuditBound:
     code_version: str
 
     def words(self) -> str:
-        """Returns the bound in a sentence."""
+        """Returns the bound in a sentence; its file is signed by nobody, which stands in it."""
         held = "nothing is certified" if self.certified is None else f"ε = {self.certified:.4g} is certified"
         return (
             f"{self.verdict}: an attack with made-up records on {self.mechanism} ({self.mode}) with these settings "
             f"shows ε ≥ {self.lower_bound:.3g} for one {self.unit} against the {self.observer} ({self.adjacency}) over "
             f"{self.rounds} rounds, with {self.confidence:.0%} confidence, where {held} (δ = {self.delta:g}, "
-            f"{self.trials:,} trials, sordino {self.code_version})"
+            f"{self.trials:,} trials, sordino {self.code_version}; {FILE} is signed by nobody)"
         )
 
     def to_json(self) -> str:

@@ -36,16 +36,9 @@ def check(path: Path, key: str | None = None) -> Iterator[str]:
         LedgerTampered: at the first thing that does not hold.
         LedgerError: the file is no certificate.
     """
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise LedgerError(f"certificate {path} cannot be read ({error}): name a certificate.json") from None
-    document = CertificateDocument.from_json(text)
-    _same_file(document, text, path)
+    document = signed_document(path)
     if key is not None and key != document.public_key:
         raise LedgerTampered(f"certificate {path} names key {document.public_key[:16]}…, not the one that you gave")
-    if not signed(document.public_key, document.message(), document.signature):
-        raise LedgerTampered(f"certificate {path} is not signed by its key: it was changed, or never signed")
     yield f"signature: nothing was changed since it was signed by key {document.public_key}"
     yield from _published(document, path)
     told = [(one.unit, one.observer, one.adjacency) for one in document.promises]
@@ -58,6 +51,27 @@ def check(path: Path, key: str | None = None) -> Iterator[str]:
             f"{promise.unit} against the {promise.observer} ({promise.adjacency}): ε = {found} at δ = {promise.delta:g}"
             ", its curve and its error rates follow from the events"
         )
+
+
+def signed_document(path: Path) -> CertificateDocument:
+    """Returns a certificate that nobody has changed since the key that it names signed it.
+
+    **Formal guarantees**: whoever shows a certificate shows that it is signed, so nothing else is shown. Whether its
+    numbers follow from its events is for `check` to say.
+
+    Raises:
+        LedgerTampered: it was changed, or never signed.
+        LedgerError: the file is no certificate.
+    """
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise LedgerError(f"certificate {path} cannot be read ({error}): name a certificate.json") from None
+    document = CertificateDocument.from_json(text)
+    _same_file(document, text, path)
+    if not signed(document.public_key, document.message(), document.signature):
+        raise LedgerTampered(f"certificate {path} is not signed by its key: it was changed, or never signed")
+    return document
 
 
 def _same_file(document: CertificateDocument, text: str, path: Path) -> None:
