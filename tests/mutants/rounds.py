@@ -278,7 +278,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *killed_by(
         "review/test_what_was_published.py::test_a_private_certificate_is_held_to_what_the_rows_say",
         "account/certificate/verify.py",
-        ("seeded noise without its stamp", "_require_seeded", condition("False", "seeded")),
+        ("seeded noise without its stamp", "_require_stamp", condition("False", "seeded")),
         ("leave a promise out", "_compare", condition("False", "unsaid")),
     ),
     *killed_by(
@@ -310,5 +310,30 @@ MUTANTS: tuple[Mutant, ...] = (
         "aggregate/test_dither.py::test_entries_that_doubles_cannot_tell_apart_stay_below_the_largest",
         "aggregate/dither.py",
         ("entries of any size", "Dither.round_rows", called("clip", "_0")),
+    ),
+    *killed_by(
+        "review/test_noise_used_twice.py::test_two_copies_of_a_folder_do_not_both_show_what_their_noise_remembers",
+        "account/ledger/writing.py",
+        ("a round once more of noise that remembers", "LedgerWriter.reserve", condition("False", "once")),
+    ),
+    *killed_by(
+        "review/test_early_end.py::test_a_round_that_was_paid_for_again_is_one_more_to_pay_for",
+        "server/early_end.py",
+        ("forget rounds that were paid for again", "with_rounds_paid_again", condition("True", "again")),
+    ),
+    *killed_by(
+        "review/test_forged_private_files.py::test_an_old_certificate_does_not_pass_where_the_runs_name_is_gone",
+        "account/certificate/verify.py",
+        ("a run that the ledger does not know", "_require_run", condition("False", "run")),
+    ),
+    *killed_by(
+        "review/test_ledger_variants.py::test_a_ledger_of_two_names_is_not_written_under_both",
+        "account/ledger/sqlite.py",
+        ("write under any name of the file", "require_one_name", condition("False", "st_nlink")),
+    ),
+    *killed_by(
+        "review/test_what_was_published.py::test_a_page_shows_no_certificate_that_nobody_signed",
+        "account/certificate/check.py",
+        ("show what nobody signed", "signed_document", condition("False", "signed")),
     ),
 )
