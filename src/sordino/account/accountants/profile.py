@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from dp_accounting.pld import pld_pmf
-from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from scipy.special import log_ndtr
 
 from sordino.types import FloatArray
@@ -138,24 +136,6 @@ def _unamplified(rate: float, epsilon: FloatArray) -> FloatArray:
     return np.asarray(epsilon + np.log1p(-(1 - rate) * np.exp(-epsilon)) - math.log(rate))
 
 
-def losses(profile: Profile, interval: float) -> PrivacyLossDistribution:
-    """Returns the pessimistic loss distribution of a profile on a grid of this interval.
-
-    Formal guarantees: its curve is nowhere below the pair's. The true divergences are convex in e^ε and below the
-    bounds, so they are below the largest convex function under the bounds at the grid's points, which is what the
-    distribution has (connect the dots, Doroshenko et al. 2022).
-
-    Raises:
-        ArithmeticError: the profile does not fall below 10⁻²² at any ε that floating point can hold.
-    """
-    return PrivacyLossDistribution(
-        *(
-            pld_pmf.DensePLDPmf(interval, one.lowest, one.mass, one.infinite, pessimistic_estimate=True)
-            for one in both_losses(profile, interval)
-        )
-    )
-
-
 def reach(profile: Profile) -> tuple[float, float]:
     """Returns how far losses go, below zero and above, until what is left has mass 10⁻²²."""
     return _end(profile.backward), _end(profile.forward)
@@ -184,7 +164,15 @@ class Losses:
 
 
 def both_losses(profile: Profile, interval: float) -> tuple[Losses, Losses]:
-    """Returns the pessimistic distributions of the loss of X against Y, and of Y against X."""
+    """Returns the pessimistic distributions of the loss of X against Y, and of Y against X, on a grid.
+
+    Formal guarantees: their curves are nowhere below the pair's. The true divergences are convex in e^ε and below the
+    bounds, so they are below the largest convex function under the bounds at the grid's points, which is what the
+    distributions have (connect the dots, Doroshenko et al. 2022).
+
+    Raises:
+        ArithmeticError: the profile does not fall below 10⁻²² at any ε that floating point can hold.
+    """
     low, high = (math.ceil(end / interval) for end in reach(profile))
     return _connect(profile, interval, low, high), _connect(profile.swapped(), interval, high, low)
 
