@@ -11,13 +11,15 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from flwr.serverapp import GaussianPrivacyEvent, NeighboringRelation, PrivacyConfig, PrivacySpent, SamplingMethod
 from flwr.serverapp.exception import PrivacyBudgetExhausted
 
-from sordino.account.accountants.accountant import Curve, epsilon, price, require_delta, require_epsilon
+from sordino.account.accountants.accountant import Curve, price, require_delta, require_epsilon
+from sordino.account.accountants.exact import LEAST_DELTA
+from sordino.account.ledger.coverage import payments
+from sordino.account.ledger.leaving import chance_written_down
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import AccountingError, BudgetExceeded, LedgerError, LedgerMoved
 from sordino.events import (
@@ -29,7 +31,7 @@ from sordino.events import (
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
-from sordino.types import Adjacency, IntArray
+from sordino.types import Adjacency, FloatArray, IntArray
 
 _FORMAT = 1
 _ADJACENT: dict[NeighboringRelation, Adjacency] = {
@@ -48,7 +50,9 @@ class LedgerAccountant:
     **Formal guarantees**: ε is that of privacy loss distributions (exact for plain Gaussians), never below the
     true one. `compose` returns once the release is durably in the ledger, and raises instead of writing where it would
     exceed `max_epsilon`; a restart, or another process on the same file, goes on from what was spent. Where clients are
-    named, each pays for its own participations, and `get_epsilon` is the worst client's.
+    named, each pays for its own participations, and `get_epsilon` is the worst client's. What other runs on the ledger
+    released counts as on a certificate: releases that promised nothing of this kind, or whose noise followed releases,
+    leave nothing to add up (ε = ∞), and what coins' ends need of δ is taken out.
 
     **Edge cases**: `noise_multiplier` is over the clip norm, as in Flower's strategies; under `replace-one` a client
     moves the sum by two clip norms, so half of it counts. Without amplification `clients` may say who took part, else
@@ -146,16 +150,15 @@ class LedgerAccountant:
 
     def get_epsilon(self, delta: float, client: str | int | None = None) -> float:
         """Returns ε at δ of everything so far, of one client or of the one who paid most."""
-        require_delta(delta)
-        book = self._book()
-        if client is None:
-            return float(book.prices(delta).epsilon.max())
-        history = book.histories(self._ledger.members[self._who([client])])[0]
-        return epsilon(history, delta, adjacency=self._guarantee.adjacency)
+        found = self._epsilons(require_delta(delta))
+        return float(found.max() if client is None else found[self._ledger.members[self._who([client])][0]])
 
     def get_delta(self, epsilon: float) -> float:
         """Returns δ at ε of everything so far, for the client who paid most."""
-        return self._curve().delta(require_epsilon(epsilon))
+        require_epsilon(epsilon)
+        taken = self._taken_out()
+        lost = self._ledger.unpromised(self._guarantee)[0].any()
+        return 1.0 if lost or taken is None else min(1.0, self._curve().delta(epsilon) + taken)
 
     def get_privacy_spent(self, delta: float | None = None) -> PrivacySpent:
         """Returns what is spent, at `target_delta` unless told otherwise."""
@@ -179,7 +182,7 @@ class LedgerAccountant:
         if limit is None or not (math.isfinite(limit) and limit > 0):
             raise AccountingError(f"max_epsilon is {limit}: give a finite ε above 0, here or in PrivacyConfig")
         told = self._event(event, count)
-        prices = self._book().prices(self._config.target_delta, extra=told).epsilon
+        prices = self._epsilons(self._config.target_delta, told)
         return bool((prices[self._ledger.members[self._who(clients)]] > limit).any())
 
     def state_dict(self) -> dict[str, object]:
@@ -214,15 +217,28 @@ class LedgerAccountant:
         """Closes the ledger."""
         self._ledger.close()
 
-    def _book(self) -> Any:
+    def _epsilons(self, delta: float, extra: DpEvent | None = None) -> FloatArray:
+        """Returns ε of every client of the ledger at δ, as if each had also paid for `extra`."""
+        taken = self._taken_out()
+        if taken is None or delta - taken < LEAST_DELTA:
+            return np.full(self._ledger.population, np.inf)
+        return self._ledger.epsilons(self._guarantee, delta - taken, extra=extra)
+
+    def _taken_out(self) -> float | None:
+        """Returns the part of δ that other runs on the ledger need; None where the noise of one followed its releases.
+
+        Prices of such a run add up to nothing in hindsight, and this accountant has no filter to do the sum.
+        """
         self._ledger.refresh()
-        return self._ledger.book(self._guarantee)
+        others = self._ledger.beside(self._run)
+        if any(entry.adaptive and payments(entry, self._guarantee) for entry in others):
+            return None
+        return chance_written_down(others)
 
     def _curve(self) -> Curve:
         if not self.num_releases:
             return price({}, adjacency=self._guarantee.adjacency)
-        curve: Curve = self._book().ceiling(self._config.target_delta)[1]
-        return curve
+        return self._ledger.book(self._guarantee).ceiling(self._config.target_delta)[1]
 
     def _who(self, clients: Sequence[str | int] | None) -> IntArray:
         population = self._config.population_size

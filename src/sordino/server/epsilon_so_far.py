@@ -44,4 +44,4 @@ class EpsilonSoFar:
         self._running[guarantee] = len(entries), cost, shared
         if shared and self.accountant == "pld":
             return cost.epsilon(self.delta)
-        return float(self.ledger.book(guarantee).prices(self.delta, self.accountant).epsilon.max())
+        return float(self.ledger.epsilons(guarantee, self.delta, self.accountant).max())
