@@ -142,8 +142,11 @@ class ComposedLosses:
     @cached_property
     def _plain(self) -> _Circle | None:
         """Masses without weights, where floating point holds what is made of them."""
-        orders = _ORDERS[_FEW]
-        found = self._composed(0.0, orders, self._moments_at(orders))
+        orders, (first, count) = _ORDERS[_FEW], self.parts[0]
+        if len(self.parts) == count == 1:  # nothing to compose, and nothing to round
+            found: _Circle | None = _Circle(first.lowest, first.mass, 0.0, 0.0)
+        else:
+            found = self._composed(0.0, orders, self._moments_at(orders))
         far = found is not None and (found.lowest + len(found.masses)) * self.interval > _FAR
         return None if far else found
 

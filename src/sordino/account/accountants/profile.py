@@ -117,16 +117,18 @@ def replaced_gaussian(rate: float, separation: float) -> Profile:
 
     The likelihood ratio grows with x, so a threshold tells best; where the ratio is e^ε, e^{sx/2} solves a quadratic.
     """
-    half = separation / 2
-    weight = rate * math.exp(-(half**2) / 2)
+    half, present, absent = separation / 2, math.log(rate), math.log1p(-rate)
+    weight = present - half**2 / 2
 
     def deltas(epsilon: FloatArray) -> FloatArray:
-        level = np.exp(epsilon)
-        linear = (1 - rate) * np.expm1(epsilon)
-        root = (linear + np.hypot(linear, 2 * weight * np.sqrt(level))) / (2 * weight)
-        x = np.log(root) / half
-        absent, with_, against = (np.exp(log_ndtr(shift - x)) for shift in (0.0, half, -half))
-        return np.asarray(np.maximum(0.0, rate * (with_ - level * against) - linear * absent))
+        # all in logarithms: e^{−s²/8} is no number of floating point where there is hardly any noise
+        with np.errstate(divide="ignore"):
+            linear = absent + np.log(np.expm1(epsilon))
+        root = np.logaddexp(2 * linear, 2 * (math.log(2) + weight) + epsilon) / 2
+        x = (np.logaddexp(linear, root) - math.log(2) - weight) / half
+        with_ = np.exp(present + log_ndtr(half - x))
+        against = np.exp(np.logaddexp(present + epsilon + log_ndtr(-half - x), linear + log_ndtr(-x)))
+        return np.asarray(np.maximum(0.0, with_ - against))
 
     return Profile(deltas, deltas)
 
