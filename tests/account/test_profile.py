@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 from sordino.account.accountants import pld, profile
 from sordino.account.accountants.accountant import price
+from sordino.account.accountants.composed import ComposedLosses
 from sordino.events import GaussianDpEvent, LaplaceDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
 
 X = np.linspace(-40, 40, 40_001)
@@ -96,13 +97,17 @@ def test_the_review_s_cohorts_cost_what_is_proved():
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace"])
 def test_grids_keep_the_profile_at_their_points_and_are_above_between(q, adjacency):
     reading = pld.profile_of(PoissonSampledDpEvent(q, GaussianDpEvent(1.5)), adjacency)
-    grid = profile.losses(reading, 1e-2)
+    ways = [ComposedLosses([(way, 1)], 1e-2) for way in profile.both_losses(reading, 1e-2)]
+
+    def delta(epsilon: float) -> float:
+        return max(way.delta(epsilon) for way in ways)
+
     points = np.arange(1, 60) * 1e-2
     exact = np.maximum(reading.forward(points), reading.backward(points))
-    told = np.array([grid.get_delta_for_epsilon(float(e)) for e in points])
+    told = np.array([delta(float(e)) for e in points])
     np.testing.assert_allclose(told, exact, rtol=1e-6, atol=1e-13)
     between = points + 5e-3
-    told = np.array([grid.get_delta_for_epsilon(float(e)) for e in between])
+    told = np.array([delta(float(e)) for e in between])
     assert np.all(told >= np.maximum(reading.forward(between), reading.backward(between)) - 1e-13)
 
 
@@ -123,3 +128,22 @@ def test_laplace_is_its_closed_form():
     found = pld.profile_of(LaplaceDpEvent(2.0), "zero_out").forward(EPSILONS)
     for epsilon, delta in zip(EPSILONS, found, strict=True):
         assert delta == pytest.approx(hockey(with_, without, epsilon), abs=1e-6)
+
+
+@pytest.mark.parametrize("noise", [0.0131, 0.0145, 0.02, 0.05, 0.3, 2.0, 40.0])
+@pytest.mark.parametrize("rate", [1e-4, 0.5, 0.999])
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace"])
+def test_a_threshold_attains_no_more_than_is_told_however_little_noise_there_is(noise, rate, adjacency):
+    """Between hardly any noise and much of it: whoever waits for a large value is never better than the price."""
+    apart = 1 / noise
+    here, there = (apart / 2, -apart / 2) if adjacency == "replace" else (apart, 0.0)
+    attained = 0.0
+    for threshold in here + np.linspace(-3, 6, 400):
+        with_ = rate * norm.sf(threshold - here) + (1 - rate) * norm.sf(threshold)
+        parts = [math.log(rate) + norm.logsf(threshold - there), math.log1p(-rate) + norm.logsf(threshold)]
+        if with_ > 1e-5:
+            attained = max(attained, math.log(with_ - 1e-5) - float(np.logaddexp(*parts)))
+    told = price(PoissonSampledDpEvent(rate, GaussianDpEvent(noise)), adjacency=adjacency).epsilon(1e-5)
+    assert attained <= told * (1 + 1e-9)
+    if noise >= 0.05:
+        assert told <= attained * 1.001 + 1e-2

@@ -22,9 +22,15 @@ from flwr.serverapp.exception import PrivacyBudgetExhausted
 from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAvg
 
 from flower.in_process import TinyGrid, app_of, grow, record
-from sordino.account.accountants.accountant import epsilon
+from sordino.account.accountants.accountant import epsilon, price
 from sordino.errors import AccountingError, BudgetExceeded, LedgerError
-from sordino.events import GaussianDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
+from sordino.events import (
+    Charge,
+    GaussianDpEvent,
+    Guarantee,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+)
 from sordino.flower import LedgerAccountant, PrivacyBudgetSpent
 
 KINDS = {
@@ -212,3 +218,38 @@ def test_two_processes_that_ask_at_once_do_not_both_spend_the_rest(
     with pytest.raises(PrivacyBudgetSpent):
         one.compose(event_of())
     assert one.get_epsilon(1e-5) <= 2.5
+
+
+def test_what_promised_nothing_of_the_kind_is_not_forgotten(tmp_path: Path) -> None:
+    """Two accountants of other relations on one ledger: what the first released is no release of nothing."""
+    path = tmp_path / "ledger.db"
+    first = LedgerAccountant(config_of("without", max_epsilon=3.0), path)
+    first.compose(event_of(), count=4)
+    assert first.get_epsilon(1e-5) < 3
+    second = LedgerAccountant(config_of("plain", max_epsilon=3.0), path)
+    assert second.get_epsilon(1e-5) == np.inf and second.get_delta(5.0) == 1
+    assert second.get_privacy_spent().epsilon == np.inf
+    with pytest.raises(PrivacyBudgetSpent):  # else the same people's budget were spent a second time
+        second.compose(event_of())
+    free = LedgerAccountant(config_of("plain"), path)
+    free.compose(event_of())  # nothing binds it: then the first one's promise is broken, and it says so
+    assert first.get_epsilon(1e-5) == np.inf and first.would_exceed(event_of(1.0))
+
+
+@pytest.mark.parametrize(
+    ("early_end", "adaptive", "proved"),
+    [(0.0, False, True), (4e-6, False, True), (1.0, False, False), (0.0, True, False)],
+)
+def test_ends_by_coins_and_noise_that_followed_releases_are_counted(
+    early_end: float, adaptive: bool, proved: bool, tmp_path: Path
+) -> None:
+    """What a later certificate on the same ledger would take out of δ, or would not add up, is not added up here."""
+    accountant = LedgerAccountant(config_of("poisson"), tmp_path / "ledger.db")
+    accountant.compose(event_of(), count=3)
+    alone = accountant.get_epsilon(1e-5)
+    event = PoissonSampledDpEvent(0.1, GaussianDpEvent(2.0))
+    charge, everyone = Charge(Guarantee("client", "outsider", "add_remove"), event, "eligible"), np.arange(100)
+    accountant.ledger.reserve("another run", 1, everyone, [charge], early_end=early_end, adaptive=adaptive)
+    found, left = accountant.get_epsilon(1e-5), 1e-5 - early_end
+    assert found == (pytest.approx(epsilon({event: 4}, left)) if proved else np.inf) and found > alone
+    assert accountant.get_delta(1.0) == (pytest.approx(price({event: 4}).delta(1.0) + early_end) if proved else 1)

@@ -13,6 +13,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from sordino.account.accountants.accountant import price
+from sordino.account.certificate.verify import verify
 from sordino.events import GaussianDpEvent, Guarantee, SampledWithoutReplacementDpEvent
 from sordino.recipe import Recipe
 from sordino.runs.books import charging_for
@@ -138,6 +139,18 @@ def test_a_stop_at_a_target_costs_the_whole_plan(tmp_path: Path) -> None:
     assert (stopped.stopped, stopped.rounds) == ("target", 1)
     for outcome in (whole, stopped):
         assert outcome.certificate.entry("client", "outsider").epsilon == pytest.approx(4, abs=1e-3)
+
+
+def test_a_stop_at_a_target_beside_secret_coins_has_a_certificate(tmp_path: Path) -> None:
+    """The plan is charged to everybody, beyond the budget, which is then no bound: nothing may be certified by it."""
+    plan = ["mechanism.name=dropout_robust", "select.kind=poisson", "select.rate=0.2", "run.rounds=8"]
+    stopped = played(tmp_path / "stopped", *plan, "run.target=0.01")
+    assert stopped.stopped == "target" and stopped.document is not None
+    promise = next(one for one in stopped.document.promises if one.observer == "server")
+    dearest = stopped.certificate.entry("client", "server").epsilon
+    assert promise.epsilon is not None and dearest is not None and promise.epsilon >= dearest > 4
+    ledger = stopped.folder / "private" / "ledger.db"
+    assert [*verify(ledger, stopped.certificate, document=stopped.document)]
 
 
 # F9: with noise that falls, later rounds are dearer: the chance of an early end is that of the real schedule

@@ -9,10 +9,12 @@ import pytest
 
 from review.test_what_cohorts_give_away import federation
 from sordino import run
+from sordino.account.accountants.accountant import epsilon
 from sordino.account.certificate.certificate import certify
 from sordino.account.certificate.check import check
 from sordino.account.certificate.verify import verify
 from sordino.account.ledger.ledger import Ledger
+from sordino.account.ledger.listing import listing
 from sordino.cli.ledger import ledger as ledger_command
 from sordino.errors import BudgetExceeded, LedgerError, LedgerTampered
 from sordino.events import Charge, GaussianDpEvent, Guarantee
@@ -306,3 +308,19 @@ def test_seeded_noise_of_another_run_on_the_ledger_is_not_certified_without_a_wo
     (folder.private / "certificate.json").write_text(replace(mixed.certificate, simulation=False).to_json())
     with pytest.raises(LedgerTampered, match="not stamped as a simulation"):
         ledger_command(folder.path, verify=True)
+
+
+def test_the_list_of_releases_forgets_nothing_that_other_promises_cost(tmp_path: Path) -> None:
+    """Running sums count what a promise follows from, and end where somebody was promised nothing of the kind."""
+    noise = GaussianDpEvent(2.0)
+    silent, other = Guarantee("client", "server", "zero_out"), Guarantee("client", "server", "replace")
+    present = Guarantee("client", "outsider", "add_remove")
+    with Ledger.open(tmp_path / "ledger.db", "clinics", 3, create=True) as ledger:
+        for run_, guarantee in enumerate((silent, other, silent, present, silent)):
+            number = ledger.reserve(f"run {run_}", 1, np.arange(2), [Charge(guarantee, noise)])
+            ledger.settle(number, [Charge(guarantee, noise)])
+        told = [line.cumulative for line in listing(ledger)]
+        once, thrice = (epsilon({noise: count}, ledger.delta, adjacency="zero_out") for count in (1, 3))
+        assert told == [pytest.approx(once), None, pytest.approx(thrice), None, None]
+        so_far = EpsilonSoFar(ledger, ledger.delta, "pld").told()
+        assert set(so_far.values()) == {None}  # as every certificate of this ledger says

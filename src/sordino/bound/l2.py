@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sordino.errors import SordinoError
-from sordino.stages import Bounded, Sensitivity, Update
+from sordino.stages import UNCLIPPED, Bounded, Sensitivity, Update
 from sordino.terms import Knobs, Turn
 
 _HUGE = 1e30
@@ -54,7 +54,8 @@ class Presummed:
     """Accepts the sum of updates that the trainer clipped one by one without keeping them, and nothing else.
 
     **Formal guarantees**: those of `Clip`, for mechanisms that only ever use the sum; the trainer vouches for it by
-    `Update.client_clip`.
+    `Update.client_clip`. Beside it stands ½ for each client that was not clipped and −½ for each other, and nothing for
+    a client without records: it adds nothing to a sum, and to a count neither.
     """
 
     def sensitivity(self, knobs: Knobs) -> Sensitivity:
@@ -67,7 +68,9 @@ class Presummed:
         if update.client_clip is None or update.norms is None or update.client_clip > limit * (1 + 1e-9):
             raise SordinoError("a presummed update needs clients that were clipped one by one: use a summing trainer")
         clipped = ~(update.norms <= limit)  # true for NaN too
-        return Bounded(update.clients, update.rows, torch.ones(len(update.clients)), clipped, bound)
+        halves = (0.5 - clipped.float()) * torch.from_numpy(update.sizes > 0)
+        side = {UNCLIPPED: halves[:, None]}
+        return Bounded(update.clients, update.rows, torch.ones(len(update.clients)), clipped, bound, side=side)
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,15 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from flwr.serverapp import GaussianPrivacyEvent, NeighboringRelation, PrivacyConfig, PrivacySpent, SamplingMethod
 from flwr.serverapp.exception import PrivacyBudgetExhausted
 
-from sordino.account.accountants.accountant import Curve, epsilon, price, require_delta, require_epsilon
+from sordino.account.accountants.accountant import Curve, price, require_delta, require_epsilon
+from sordino.account.accountants.exact import LEAST_DELTA
+from sordino.account.ledger.coverage import payments
+from sordino.account.ledger.leaving import chance_written_down
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import AccountingError, BudgetExceeded, LedgerError, LedgerMoved
 from sordino.events import (
@@ -28,9 +30,8 @@ from sordino.events import (
     PoissonSampledDpEvent,
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
-    Unbounded,
 )
-from sordino.types import Adjacency, BoolArray, IntArray
+from sordino.types import Adjacency, FloatArray, IntArray
 
 _FORMAT = 1
 _ADJACENT: dict[NeighboringRelation, Adjacency] = {
@@ -49,8 +50,9 @@ class LedgerAccountant:
     **Formal guarantees**: ε is that of privacy loss distributions (exact for plain Gaussians), never below the
     true one. `compose` returns once the release is durably in the ledger, and raises instead of writing where it would
     exceed `max_epsilon`; a restart, or another process on the same file, goes on from what was spent. Where clients are
-    named, each pays for its own participations, and `get_epsilon` is the worst client's. Releases on the same ledger
-    that were charged under another relation promise nothing under this one: with them ε is ∞, and no budget is left.
+    named, each pays for its own participations, and `get_epsilon` is the worst client's. What other runs on the ledger
+    released counts as on a certificate: releases that promised nothing of this kind, or whose noise followed releases,
+    leave nothing to add up (ε = ∞), and what coins' ends need of δ is taken out.
 
     **Edge cases**: `noise_multiplier` is over the clip norm, as in Flower's strategies; under `replace-one` a client
     moves the sum by two clip norms, so half of it counts. Without amplification `clients` may say who took part, else
@@ -150,18 +152,15 @@ class LedgerAccountant:
 
     def get_epsilon(self, delta: float, client: str | int | None = None) -> float:
         """Returns ε at δ of everything so far, of one client or of the one who paid most."""
-        require_delta(delta)
-        book, lost = self._book(), self._unpromised()
-        if client is None:
-            return math.inf if lost.any() else float(book.prices(delta).epsilon.max())
-        who = self._ledger.members[self._who([client])]
-        return (
-            math.inf if lost[who].any() else epsilon(book.histories(who)[0], delta, adjacency=book.guarantee.adjacency)
-        )
+        found = self._epsilons(require_delta(delta))
+        return float(found.max() if client is None else found[self._ledger.members[self._who([client])][0]])
 
     def get_delta(self, epsilon: float) -> float:
         """Returns δ at ε of everything so far, for the client who paid most."""
-        return self._curve().delta(require_epsilon(epsilon))
+        require_epsilon(epsilon)
+        taken = self._taken_out()
+        lost = self._ledger.unpromised(self._guarantee)[0].any()
+        return 1.0 if lost or taken is None else min(1.0, self._curve().delta(epsilon) + taken)
 
     def get_privacy_spent(self, delta: float | None = None) -> PrivacySpent:
         """Returns what is spent, at `target_delta` unless told otherwise."""
@@ -184,9 +183,9 @@ class LedgerAccountant:
         limit = self._config.max_epsilon if max_epsilon is None else max_epsilon
         if limit is None or not (math.isfinite(limit) and limit > 0):
             raise AccountingError(f"max_epsilon is {limit}: give a finite ε above 0, here or in PrivacyConfig")
-        told, who = self._event(event, count), self._ledger.members[self._who(clients)]
-        prices = self._book().prices(self._config.target_delta, extra=told).epsilon
-        return bool((prices[who] > limit).any() or self._unpromised()[who].any())
+        told = self._event(event, count)
+        prices = self._epsilons(self._config.target_delta, told)
+        return bool((prices[self._ledger.members[self._who(clients)]] > limit).any())
 
     def state_dict(self) -> dict[str, object]:
         """Returns where the ledger stands; what was spent is in the ledger itself."""
@@ -220,22 +219,28 @@ class LedgerAccountant:
         """Closes the ledger."""
         self._ledger.close()
 
-    def _book(self) -> Any:
-        self._ledger.refresh()
-        return self._ledger.book(self._guarantee)
+    def _epsilons(self, delta: float, extra: DpEvent | None = None) -> FloatArray:
+        """Returns ε of every client of the ledger at δ, as if each had also paid for `extra`."""
+        taken = self._taken_out()
+        if taken is None or delta - taken < LEAST_DELTA:
+            return np.full(self._ledger.population, np.inf)
+        return self._ledger.epsilons(self._guarantee, delta - taken, extra=extra)
 
-    def _unpromised(self) -> BoolArray:
-        """Returns which clients took part in what promised nothing under this relation, whoever composed it."""
-        lost: BoolArray = self._ledger.unpromised(self._guarantee)[0]
-        return lost
+    def _taken_out(self) -> float | None:
+        """Returns the part of δ that other runs on the ledger need; None where the noise of one followed its releases.
+
+        Prices of such a run add up to nothing in hindsight, and this accountant has no filter to do the sum.
+        """
+        self._ledger.refresh()
+        others = self._ledger.beside(self._run)
+        if any(entry.adaptive and payments(entry, self._guarantee) for entry in others):
+            return None
+        return chance_written_down(others)
 
     def _curve(self) -> Curve:
-        if self._unpromised().any():
-            return price({Unbounded(self._ledger.unpromised(self._guarantee)[1]): 1})
         if not self.num_releases:
             return price({}, adjacency=self._guarantee.adjacency)
-        curve: Curve = self._book().ceiling(self._config.target_delta)[1]
-        return curve
+        return self._ledger.book(self._guarantee).ceiling(self._config.target_delta)[1]
 
     def _who(self, clients: Sequence[str | int] | None) -> IntArray:
         population = self._config.population_size

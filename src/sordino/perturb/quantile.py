@@ -22,12 +22,12 @@ class QuantileGaussian(Perturber):
 
     **Formal guarantees**: trust central; unit client (zero_out, add_remove) or record (add_remove). One client, or one
     record of a client whose row sums over clipped records and whose side column over their halves, moves the pair by
-    (norm, ½), so with z_Δ = (z⁻² − (2σ_b)⁻²)^(−½) the joint release is one Gaussian of multiplier z =
-    `noise_multiplier`: the quantile's cost is inside the price. Records may be drawn by secret coins of rate
-    `sampling_rate`, the same for both parts, which amplifies. Both parts are released on grids, the sum with noise
-    for its rounded bound, and the halves of the count as they are (`random/on_grid.py`): rounding both noises is
-    post-processing of the joint Gaussian on what was rounded before. Noise uses the clip norm that was applied this
-    round, not the next one.
+    (norm, ½), as one without records adds to neither. So with z_Δ = (z⁻² − (2σ_b)⁻²)^(−½) the joint release is one
+    Gaussian of multiplier z = `noise_multiplier`: the quantile's cost is inside the price. Records may be drawn by
+    secret coins of rate `sampling_rate`, the same for both parts, which amplifies. Both parts are released on grids,
+    the sum with noise for its rounded bound, and the halves of the count as they are (`random/on_grid.py`): rounding
+    both noises is post-processing of the joint Gaussian on what was rounded before. Noise uses the clip norm that was
+    applied this round, not the next one.
     **Edge cases**: 2σ_b must exceed z; an empty cohort releases noise alone; a row that was not finite counts as
     clipped.
     **Reference**: Andrew, Thakkar, McMahan, Ramaswamy (2021), Algorithm 1 and Theorem 1.
@@ -53,9 +53,8 @@ class QuantileGaussian(Perturber):
         return sampled(GaussianDpEvent(noise_multiplier), self.sampling_rate)
 
     def shield(self, bounded: Bounded, turn: Turn) -> Sent:
-        own = 0.5 - bounded.clipped.to(torch.float32).unsqueeze(1)
-        side = {UNCLIPPED: own if self.unit == "client" else bounded.side[UNCLIPPED]}
-        return Sent(bounded.shielded(bounded.rows, side=side))
+        own = bounded.side.get(UNCLIPPED, 0.5 - bounded.clipped.to(torch.float32).unsqueeze(1))
+        return Sent(bounded.shielded(bounded.rows, side={UNCLIPPED: own}))
 
     def beside(self, knobs: Knobs, width: int, records: int) -> SideBounds:
         half = 0.5 if self.unit == "client" else records / 2

@@ -185,7 +185,7 @@ class RunView:
         try:
             with self._books() as ledger:
                 return {
-                    name: ledger.book(guarantee).prices(self.recipe.budget.delta, self.recipe.budget.accountant).epsilon
+                    name: ledger.epsilons(guarantee, self.recipe.budget.delta, self.recipe.budget.accountant)
                     for name, guarantee in named(ledger.guarantees).items()
                 }
         except LedgerError:

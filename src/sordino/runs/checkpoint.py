@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 
+from sordino.account.certificate.publish import ON_RELEASES
 from sordino.errors import StorageError
 from sordino.runs.client_store import ClientStore
 from sordino.server.side import Position
@@ -36,7 +37,7 @@ class Checkpoint:
     @property
     def stopped_on_releases(self) -> bool:
         """Whether released values ended the run before its plan did, which costs what the plan costs."""
-        return self.stopped in ("target", "diverged")
+        return self.stopped in ON_RELEASES
 
     def encode(self, store: ClientStore) -> bytes:
         """Returns the bytes; the store's pending rows become the clients' rows with them."""

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, field
 
 from sordino.account.accountants.running import RunningCost
-from sordino.account.ledger.coverage import payments
 from sordino.account.ledger.ledger import Ledger
 from sordino.events import Guarantee, named
 
@@ -22,11 +21,8 @@ class EpsilonSoFar:
     ledger: Ledger
     delta: float
     accountant: str
-    _running: dict[Guarantee, tuple[int, RunningCost, bool, bool]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
-    """The composed loss so far: entries that are in it, whether every client paid all of them, and whether somebody was
-    in a release that promised nothing of the kind."""
+    _running: dict[Guarantee, tuple[int, RunningCost, bool]] = field(default_factory=dict, repr=False, compare=False)
+    """The composed loss so far: entries that are in it, and whether every client paid all of them."""
 
     def told(self) -> dict[str, float | None]:
         """Returns the worst client's ε by guarantee (`events.named`); None where nothing bounds it.
@@ -38,17 +34,14 @@ class EpsilonSoFar:
         return {name: epsilon if math.isfinite(epsilon) else None for name, epsilon in worst.items()}
 
     def _worst(self, guarantee: Guarantee) -> float:
-        done, cost, shared, lost = self._running.get(guarantee, (0, RunningCost(guarantee.adjacency), True, False))
+        done, cost, shared = self._running.get(guarantee, (0, RunningCost(guarantee.adjacency), True))
         entries = self.ledger.entries
-        lost = lost or any(payments(entry, guarantee) is None and len(entry.participants) for entry in entries[done:])
         for entry in entries[done:] if self.accountant == "pld" and shared else []:
             mine = [charge for charge in entry.charges if charge.guarantee == guarantee]
             shared = shared and bool(mine) and all(charge.payers == "eligible" for charge in mine)
             for charge in mine if shared else []:
                 cost = cost.add(charge.event)
-        self._running[guarantee] = len(entries), cost, shared, lost
-        if lost:
-            return math.inf
+        self._running[guarantee] = len(entries), cost, shared
         if shared and self.accountant == "pld":
             return cost.epsilon(self.delta)
-        return float(self.ledger.book(guarantee).prices(self.delta, self.accountant).epsilon.max())
+        return float(self.ledger.epsilons(guarantee, self.delta, self.accountant).max())

@@ -171,7 +171,7 @@ def stretches(work: IntArray, memory: IntArray, chunk: int | None, groups: IntAr
     pieces = max(2, math.ceil(memory.sum() / _CHUNK_BYTES))
     pieces = min(count, pieces if pieces == 2 else -(-pieces // 4) * 4)  # so that two or four cores have equal shares
     done = np.cumsum(work) - work / 2
-    piece = np.minimum(done * pieces // work.sum(), pieces - 1) if count else done
+    piece = np.minimum(done * pieces // max(1, work.sum()), pieces - 1) if count else done
     edges = np.flatnonzero(np.diff(piece, prepend=-1, append=pieces))
     if groups is not None:
         ends = np.flatnonzero(np.diff(groups, prepend=-1, append=len(groups)))

@@ -159,7 +159,7 @@ def _pld(history: History, adjacency: Adjacency) -> Curve:
     try:
         with np.errstate(all="ignore"):
             loss = pld.compose(history, adjacency, fallback.epsilon(1e-5))
-            if not math.isfinite(loss.get_epsilon_for_delta(1e-5)):
+            if not math.isfinite(loss.epsilon(1e-5)):
                 raise ArithmeticError("the grid lost too much mass")
     except UnknownEvent as unknown:
         return _rdp(history, adjacency, f"shown by rdp: {unknown}")
@@ -169,8 +169,8 @@ def _pld(history: History, adjacency: Adjacency) -> Curve:
     remembered = lru_cache(maxsize=256)
     return Curve(
         "pld",
-        remembered(lambda delta: float(loss.get_epsilon_for_delta(delta))),
-        remembered(lambda epsilon: float(loss.get_delta_for_epsilon(epsilon))),
+        remembered(loss.epsilon),
+        remembered(loss.delta),
         note,
     )
 

@@ -1,6 +1,7 @@
 """Privacy loss distributions: the tight numerical accountant, on pessimistic grids made from privacy profiles.
 
-Formal guarantees: every grid is rounded pessimistically (connect-the-dots), so the curve is never below the true one.
+Formal guarantees: every grid is rounded pessimistically (connect-the-dots), and what composing grids may lose to
+floating point is added (`composed.py`), so the curve is never below the true one, however small δ is.
 Noise multipliers are relative to the sensitivity *under the stated adjacency*. Every event's reading is its profile,
 `profile_of`.
 """
@@ -9,15 +10,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import dataclass
 from functools import lru_cache, singledispatch
-
-from dp_accounting.pld import privacy_loss_distribution as grids
 
 from sordino.account.accountants import dominate, profile
 from sordino.account.accountants import exact as gaussian
+from sordino.account.accountants.composed import ComposedLosses
 from sordino.account.accountants.history import History, flatten
 from sordino.account.accountants.parameters import require_cohort, require_positive
-from sordino.account.accountants.profile import Profile
+from sordino.account.accountants.profile import Losses, Profile, both_losses
 from sordino.errors import UnknownEvent
 from sordino.events import (
     CorrelatedGaussian,
@@ -41,7 +42,23 @@ class TooSlow(Exception):
     """The grids of this history would take too long; the caller falls back and says so."""
 
 
-def compose(history: History, adjacency: Adjacency, scale: float) -> grids.PrivacyLossDistribution:
+@dataclass(frozen=True)
+class LossDistribution:
+    """The losses of a history, in both directions."""
+
+    forward: ComposedLosses
+    backward: ComposedLosses
+
+    def epsilon(self, delta: float) -> float:
+        """Returns the ε that is proved at this δ."""
+        return max(self.forward.epsilon(delta), self.backward.epsilon(delta))
+
+    def delta(self, epsilon: float) -> float:
+        """Returns the δ that is proved at this ε."""
+        return max(self.forward.delta(epsilon), self.backward.delta(epsilon))
+
+
+def compose(history: History, adjacency: Adjacency, scale: float) -> LossDistribution:
     """Returns the loss distribution of a flattened history.
 
     Args:
@@ -55,13 +72,12 @@ def compose(history: History, adjacency: Adjacency, scale: float) -> grids.Priva
     """
     plain, rest = _apart(history)
     interval = _interval(rest, plain, adjacency, scale)
-    total = grids.identity(value_discretization_interval=interval)
+    counts = dict(rest)
     if mu := gaussian.separation(plain):
-        total = total.compose(grid(GaussianDpEvent(1 / mu), adjacency, interval))
-    for event, count in rest.items():
-        part = grid(event, adjacency, interval)
-        total = total.compose(part.self_compose(count) if count > 1 else part)
-    return total
+        counts[GaussianDpEvent(1 / mu)] = 1
+    parts = [(grid(event, adjacency, interval), count) for event, count in counts.items()]
+    ways = ([(grids[way], count) for grids, count in parts] for way in (0, 1))
+    return LossDistribution(*(ComposedLosses(way, interval) for way in ways))
 
 
 def _apart(history: History) -> tuple[History, History]:
@@ -154,9 +170,9 @@ def _width(event: DpEvent, adjacency: Adjacency) -> float:
 
 
 @lru_cache(maxsize=256)
-def grid(event: DpEvent, adjacency: Adjacency, interval: float) -> grids.PrivacyLossDistribution:
-    """Returns the pessimistic loss distribution of one release, on a grid of this interval."""
-    return profile.losses(profile_of(event, adjacency), interval)
+def grid(event: DpEvent, adjacency: Adjacency, interval: float) -> tuple[Losses, Losses]:
+    """Returns the pessimistic loss distributions of one release, on a grid of this interval."""
+    return both_losses(profile_of(event, adjacency), interval)
 
 
 @singledispatch

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from dp_accounting.pld import pld_pmf
-from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from scipy.special import log_ndtr
 
 from sordino.types import FloatArray
@@ -119,16 +117,18 @@ def replaced_gaussian(rate: float, separation: float) -> Profile:
 
     The likelihood ratio grows with x, so a threshold tells best; where the ratio is e^ε, e^{sx/2} solves a quadratic.
     """
-    half = separation / 2
-    weight = rate * math.exp(-(half**2) / 2)
+    half, present, absent = separation / 2, math.log(rate), math.log1p(-rate)
+    weight = present - half**2 / 2
 
     def deltas(epsilon: FloatArray) -> FloatArray:
-        level = np.exp(epsilon)
-        linear = (1 - rate) * np.expm1(epsilon)
-        root = (linear + np.hypot(linear, 2 * weight * np.sqrt(level))) / (2 * weight)
-        x = np.log(root) / half
-        absent, with_, against = (np.exp(log_ndtr(shift - x)) for shift in (0.0, half, -half))
-        return np.asarray(np.maximum(0.0, rate * (with_ - level * against) - linear * absent))
+        # all in logarithms: e^{−s²/8} is no number of floating point where there is hardly any noise
+        with np.errstate(divide="ignore"):
+            linear = absent + np.log(np.expm1(epsilon))
+        root = np.logaddexp(2 * linear, 2 * (math.log(2) + weight) + epsilon) / 2
+        x = (np.logaddexp(linear, root) - math.log(2) - weight) / half
+        with_ = np.exp(present + log_ndtr(half - x))
+        against = np.exp(np.logaddexp(present + epsilon + log_ndtr(-half - x), linear + log_ndtr(-x)))
+        return np.asarray(np.maximum(0.0, with_ - against))
 
     return Profile(deltas, deltas)
 
@@ -136,24 +136,6 @@ def replaced_gaussian(rate: float, separation: float) -> Profile:
 def _unamplified(rate: float, epsilon: FloatArray) -> FloatArray:
     """Returns the ε₀ with e^ε = 1 + q·(e^ε₀ − 1)."""
     return np.asarray(epsilon + np.log1p(-(1 - rate) * np.exp(-epsilon)) - math.log(rate))
-
-
-def losses(profile: Profile, interval: float) -> PrivacyLossDistribution:
-    """Returns the pessimistic loss distribution of a profile on a grid of this interval.
-
-    Formal guarantees: its curve is nowhere below the pair's. The true divergences are convex in e^ε and below the
-    bounds, so they are below the largest convex function under the bounds at the grid's points, which is what the
-    distribution has (connect the dots, Doroshenko et al. 2022).
-
-    Raises:
-        ArithmeticError: the profile does not fall below 10⁻²² at any ε that floating point can hold.
-    """
-    return PrivacyLossDistribution(
-        *(
-            pld_pmf.DensePLDPmf(interval, one.lowest, one.mass, one.infinite, pessimistic_estimate=True)
-            for one in both_losses(profile, interval)
-        )
-    )
 
 
 def reach(profile: Profile) -> tuple[float, float]:
@@ -184,7 +166,15 @@ class Losses:
 
 
 def both_losses(profile: Profile, interval: float) -> tuple[Losses, Losses]:
-    """Returns the pessimistic distributions of the loss of X against Y, and of Y against X."""
+    """Returns the pessimistic distributions of the loss of X against Y, and of Y against X, on a grid.
+
+    Formal guarantees: their curves are nowhere below the pair's. The true divergences are convex in e^ε and below the
+    bounds, so they are below the largest convex function under the bounds at the grid's points, which is what the
+    distributions have (connect the dots, Doroshenko et al. 2022).
+
+    Raises:
+        ArithmeticError: the profile does not fall below 10⁻²² at any ε that floating point can hold.
+    """
     low, high = (math.ceil(end / interval) for end in reach(profile))
     return _connect(profile, interval, low, high), _connect(profile.swapped(), interval, high, low)
 

@@ -17,6 +17,8 @@ from sordino.account.ledger.ledger import Ledger
 from sordino.errors import LedgerError
 from sordino.events import DpEvent, Guarantee, Unbounded, decode, encode
 
+ON_RELEASES = ("target", "diverged")
+"""Ends that followed from what was released: everybody is charged for the whole plan then, whatever the budget."""
 _EXACT = "events of the client that was charged most"
 _EVERY = "a client that took part in every release; what really was charged depends on coins that are not told"
 _BUDGET = "the budget, which the ledger let nobody exceed; what really was charged depends on coins that are not told"
@@ -66,7 +68,7 @@ def publish(
         stopped=stopped,
         simulation=certificate.simulation,
         statement=statement,
-        promises=promises_of(ledger, certificate, statement, filters=filters, binding=binding),
+        promises=promises_of(ledger, certificate, statement, stopped, filters=filters, binding=binding),
         ledger_head=certificate.ledger_head,
         public_key=ledger.public_key,
         time=certificate.time,
@@ -78,11 +80,13 @@ def promises_of(
     ledger: Ledger,
     certificate: Certificate,
     statement: Statement,
+    stopped: str,
     *,
     filters: Mapping[Guarantee, Filter] | None = None,
     binding: bool = True,
 ) -> tuple[Promise, ...]:
     """Returns the promises of a document, for which no key is needed; as for `publish`."""
+    binding = binding and stopped not in ON_RELEASES
     promises = [*_Source(ledger, certificate, statement, filters or {}, binding).promises()]
     if statement.trust == "local":
         promises = [told for one in promises for told in (one, *_replaced(one, promises))]

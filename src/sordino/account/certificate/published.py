@@ -54,7 +54,7 @@ def require_published(
             )
     if run is not None and document.run != run:
         raise LedgerTampered(f"{where} lies in the folder of run {run}: {_ANEW}")
-    found = promises_of(ledger, certificate, document.statement, filters=filters)
+    found = promises_of(ledger, certificate, document.statement, document.stopped, filters=filters)
     for one in found:
         if not any(_names(one) == _names(told) for told in document.promises):
             raise LedgerTampered(f"{where} says nothing to {_whom(one)}, and the ledger was charged for that: {_ANEW}")

@@ -12,10 +12,11 @@ import numpy as np
 
 from sordino.account.accountants.accountant import epsilon
 from sordino.account.accountants.history import flatten
+from sordino.account.ledger.coverage import payments
 from sordino.account.ledger.entry import LedgerEntry
 from sordino.account.ledger.ledger import Ledger
 from sordino.errors import LedgerError
-from sordino.events import Charge, DpEvent, Guarantee, describe
+from sordino.events import Charge, DpEvent, Guarantee, Unbounded, describe
 
 _TIGHT_UP_TO = 50
 """Releases that are priced tightly; longer ledgers show Rényi sums (an upper bound) where there is no closed form."""
@@ -56,7 +57,8 @@ def listing(
 ) -> Iterator[LedgerLine]:
     """Yields every charge in order; with `run`, that run's; with `client`, what that client paid.
 
-    Running sums always count everything before, other runs included.
+    Running sums always count everything before, other runs included: what was charged to a promise from which another
+    follows counts under both, and after a release that promised its client nothing of the kind there is no sum.
     """
     if client is not None and not 0 <= client < ledger.population:
         raise LedgerError(f"client {client} is outside the population 0 … {ledger.population - 1}")
@@ -65,6 +67,8 @@ def listing(
     tight = {guarantee: "rdp" if many and not ledger.book(guarantee).plain() else accountant for guarantee in who}
     totals: dict[Guarantee, Counter[DpEvent]] = {guarantee: Counter() for guarantee in who}
     for entry in ledger.entries:
+        for guarantee in who.keys() - {charge.guarantee for charge in entry.charges}:
+            totals[guarantee] += _beside(entry, guarantee, who[guarantee])
         for charge in entry.charges:
             payer = who[charge.guarantee]
             paid = _paid(entry, charge, payer)
@@ -99,8 +103,17 @@ def _line(
     )
 
 
+def _beside(entry: LedgerEntry, guarantee: Guarantee, client: int) -> Counter[DpEvent]:
+    """Returns what a release costs a client under a promise that it was not charged to."""
+    one, paid = np.array([client]), payments(entry, guarantee)
+    if paid is None:
+        met = bool(entry.participants.contains(one)[0])
+        return Counter({Unbounded("it promised nothing of the kind"): 1} if met else {})
+    return sum((flatten(each.event) for each in paid if each.paid_by(one)[0]), Counter[DpEvent]())
+
+
 def _payer(ledger: Ledger, guarantee: Guarantee, client: int | None) -> int:
-    return client if client is not None else int(np.argmax(ledger.book(guarantee).prices(ledger.delta, "rdp").epsilon))
+    return client if client is not None else int(np.argmax(ledger.epsilons(guarantee, ledger.delta, "rdp")))
 
 
 def _paid(entry: LedgerEntry, charge: Charge, client: int) -> bool:

@@ -185,6 +185,13 @@ class LedgerReader:
         """Returns which clients took part in releases that promised nothing of this kind, and in words which runs."""
         return self._state.unpromised(guarantee)
 
+    def epsilons(
+        self, guarantee: Guarantee, delta: float, accountant: str = "pld", extra: DpEvent | None = None
+    ) -> FloatArray:
+        """Returns ε of every client at δ, as if each had also paid for `extra`; ∞ where a release promised nothing."""
+        found = self.book(guarantee).prices(delta, accountant, extra).epsilon
+        return np.where(self.unpromised(guarantee)[0], np.inf, found)
+
     def spent_by_runs(self, guarantee: Guarantee, accountant: str = "pld") -> list[tuple[str, float]]:
         """Returns what each run so far took from the run's clients: its name, and ε of the one who paid it most."""
         everyone = (self.entries, guarantee, self.population, self._members, self.delta, accountant)
