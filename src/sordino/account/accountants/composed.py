@@ -1,8 +1,8 @@
 """Loss distributions composed by Fourier transforms, right at any δ.
 
 A convolution by transforms is right to some units of the whole mass, and not of each number in it: far out, where a δ
-of 10⁻¹² is decided, what comes out is rounding, and may be negative. Where that is more than a thousandth of δ, masses
-are weighted by e^{λ·loss} first: their middle is then near the ε that is asked for, and e^{−λ·loss} takes the weights
+of 10⁻¹² is decided, what comes out is rounding, and may be negative. Where that is more than 3·10⁻⁵ of δ, masses are
+weighted by e^{λ·loss} first: their middle is then near the ε that is asked for, and e^{−λ·loss} takes the weights
 off again, and most of the rounding with them.
 
 **Formal guarantees.** Let m be the masses of an event, M = Σ m·e^{λ·loss} and m′ = m·e^{λ·loss}/M. Then T events have
@@ -29,7 +29,7 @@ from sordino.account.accountants.profile import Losses
 from sordino.types import FloatArray
 
 _UNIT = 8 * 2.0**-53
-_SHARE = 1e-3
+_SHARE = 3e-5
 """Share of δ that rounding may be before masses are weighted."""
 _ORDERS: FloatArray = np.concatenate([-(2.0 ** np.arange(9, -4, -0.5)), [0.0], 2.0 ** np.arange(-3, 9.25, 0.25)])
 """Orders λ at which moments are known: weights from 0 on, and what bounds the mass beyond an end of the circle."""

@@ -14,7 +14,8 @@ from sordino.account.ledger.heads import HeadLog
 from sordino.account.ledger.keys import signed
 from sordino.errors import AccountingError, LedgerError, LedgerTampered
 
-_TOLERANCE = 1e-6
+_TOLERANCE, _OF_OTHERS = 1e-6, 1e-4
+"""How far numbers may be from those that their events give; other versions may round otherwise far out."""
 _LEAST = {"profile": 1e-6}
 """Below which size numbers agree absolutely, where that is not 1: a δ of 10⁻⁶ is not nothing."""
 _POINTS = ("curve", "profile", "false_negative_rates")
@@ -110,9 +111,10 @@ def _recomputed(promise: Promise, document: CertificateDocument, path: Path) -> 
     except (AccountingError, LedgerError, ValueError, TypeError) as error:
         raise LedgerTampered(f"{where} cannot be recomputed: {error}") from None
     # other versions may answer by another accountant, in other words
-    words = ("answered", "note", "reason") if document.statement.code_version == __version__ else ()
+    same = document.statement.code_version == __version__
+    words, tolerance = (("answered", "note", "reason"), _TOLERANCE) if same else ((), _OF_OTHERS)
     for name in ("epsilon", "curve", "profile", "mu", "regret", "advantage", "false_negative_rates", *words):
-        if not _follows(name, getattr(promise.numbers, name), getattr(found, name)):
+        if not _follows(name, getattr(promise.numbers, name), getattr(found, name), tolerance):
             raise LedgerTampered(f"{where} says {name} = {_short(promise.numbers, name)}, and its events give another")
 
 
@@ -140,22 +142,22 @@ def _contradiction(promise: Promise, document: CertificateDocument) -> str:
     return "lists one history twice" if len(set(map(repr, proof.histories))) < len(proof.histories) else ""
 
 
-def _follows(name: str, told: Any, found: Any) -> bool:
+def _follows(name: str, told: Any, found: Any, tolerance: float) -> bool:
     """Returns whether a number is the one that was found, or every point of a curve, at the same places."""
     if name not in _POINTS:
-        return _agree(told, found)
+        return _agree(told, found, tolerance=tolerance)
     return len(told) == len(found) and all(
-        mine[0] == other[0] and _agree(mine[1], other[1], _LEAST.get(name, 1.0))
+        mine[0] == other[0] and _agree(mine[1], other[1], _LEAST.get(name, 1.0), tolerance)
         for mine, other in zip(told, found, strict=True)
     )
 
 
-def _agree(told: Any, found: Any, least: float = 1.0) -> bool:
+def _agree(told: Any, found: Any, least: float = 1.0, tolerance: float = _TOLERANCE) -> bool:
     if told is None or found is None:
         return told is found
     if isinstance(told, str):
         return bool(told == found)
-    return bool(abs(told - found) <= _TOLERANCE * max(least, abs(found)))
+    return bool(abs(told - found) <= tolerance * max(least, abs(found)))
 
 
 def _short(numbers_: Numbers, name: str) -> str:
