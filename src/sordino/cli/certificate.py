@@ -65,12 +65,8 @@ def _told(run: Path, as_json: bool, markdown: bool, registry: bool) -> str:
     from sordino.account.certificate.audit_bound import audit_bound
     from sordino.account.certificate.check import signed_document
     from sordino.account.certificate.registry import registry as entry
-    from sordino.errors import LedgerError
 
-    path = _file(run)
-    if not path.exists():
-        raise LedgerError(f"{path} is not there: let the run end, or name another folder")
-    document = signed_document(path)
+    document = signed_document(_file(run))
     if as_json:
         return document.to_json()  # as it was signed: an audit comes later, and is told beside it
     if run.is_dir() and (bound := audit_bound(run)) is not None:

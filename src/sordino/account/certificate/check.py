@@ -67,7 +67,9 @@ def signed_document(path: Path) -> CertificateDocument:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise LedgerError(f"certificate {path} cannot be read ({error}): name a certificate.json") from None
+        raise LedgerError(
+            f"{path} cannot be read ({error}): let the run end, or name another certificate.json"
+        ) from None
     document = CertificateDocument.from_json(text)
     _same_file(document, text, path)
     if not signed(document.public_key, document.message(), document.signature):
