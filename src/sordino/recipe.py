@@ -90,24 +90,31 @@ class Recipe(Section):
 
     @property
     def follows_features(self) -> bool:
-        """Whether what the recipe leaves open follows from its features (`advise/by_features.py`).
+        """Whether what the recipe leaves open follows from its features, as `leaves_step_to_features` asks, for a
+        mechanism that calibrates constant noise (`advise/by_features.py`).
+        """
+        return self.leaves_step_to_features and self._could_follow
 
-        That asks for rows of norm 1, a linear model, a mechanism that calibrates constant noise, and a step that nobody
-        has chosen.
+    @property
+    def leaves_step_to_features(self) -> bool:
+        """Whether rows have norm 1, the model is linear, the budget is one of ε, and nobody has chosen a step.
 
         **Edge cases**: a recipe that was written out whole (by `sordino recipe`, or in a run folder) leaves nothing
         open: a step that is missing there is the mechanism's own, as it was when the recipe was written.
         """
         given = self.server.model_fields_set
         written_out = {"momentum", "weight_decay", "average"} <= given
-        return self._could_follow and not written_out and not {"path", "learning_rate"} & given
+        return self._has_unit_rows and not written_out and not {"path", "learning_rate"} & given
 
     @property
     def _could_follow(self) -> bool:
-        spec, chosen = MECHANISMS[self.mechanism.name], self.mechanism
+        return self._has_unit_rows and MECHANISMS[self.mechanism.name].prepares and self.mechanism.mode == "certified"
+
+    @property
+    def _has_unit_rows(self) -> bool:
         rows = self.data.features != "none" and self.data.feature_norm != "none"
         linear = self.model.name == "linear" and self.model.loss in ("auto", "cross_entropy")
-        return rows and linear and spec.prepares and chosen.mode == "certified" and self.budget.epsilon is not None
+        return rows and linear and self.budget.epsilon is not None
 
     @classmethod
     def load(cls, path: Path | str | None = None, settings: Sequence[str] = ()) -> Recipe:

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.fft import dctn
 
+from sordino.account.accountants.exact import separation_for
 from sordino.compare.contest import contenders, trials
 from sordino.compare.tuning import tuned
+from sordino.data.public import PublicCounts
 from sordino.errors import RecipeError
 from sordino.recipe import Recipe
 from sordino.runs.setup import load
@@ -57,6 +60,33 @@ def test_drawn_records_can_be_learned_and_have_the_norm_that_was_asked_for() -> 
     assert 0.5 < right < 1.0, "neither noise nor trivial"
     again, _ = drawn((1, 6, 6), 3, 600, 6.0)
     assert np.array_equal(x, again), "the law is public, and so are the draws"
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (81, 7, 7), (104,)])
+@pytest.mark.parametrize("classes", [2, 10])
+def test_drawn_records_are_as_hard_to_tell_apart_whatever_their_shape(shape: tuple[int, ...], classes: int) -> None:
+    """Ten classes of 28 × 28 pixels used to be told apart by everybody, so that all settings were the best one."""
+    x, y = drawn(shape, classes, 4_000, 1.0)
+    modes = dctn(x.astype(float), axes=tuple(range(1, x.ndim)), norm="ortho").reshape(len(x), -1)
+    smooth = np.argsort(np.ravel(sum(place**2 for place in np.indices(shape))), kind="stable")[1:41]
+    known, unseen, mine = modes[:2_000, smooth], modes[2_000:, smooth], y[:2_000]
+    means = np.stack([known[mine == c].mean(0) for c in range(classes)])
+    weights = np.linalg.solve(np.cov((known - means[mine]).T), means.T)
+    right = float((np.argmax(unseen @ weights - 0.5 * (means.T * weights).sum(0), axis=1) == y[2_000:]).mean())
+    assert 0.65 < right < 0.92, "a linear model of the forty smoothest modes"
+
+
+@pytest.mark.parametrize(
+    ("name", "by"), [("dp_sgd", 3.0), ("local_dp_sgd", math.sqrt(3.0)), ("dp_fedavg", 1.0), ("fed_ldp", 1.0)]
+)
+def test_fewer_records_than_are_declared_have_the_noise_of_all(name: str, by: float, tmp_path: Path) -> None:
+    """A search on 20,000 records for 60,000 used to have three times their noise, and chose shorter paths."""
+    recipe = Recipe.load(None, [f"mechanism.name={name}", "budget.epsilon=1", "partition.clients=30"])
+    federation = load(recipe).declare(PublicCounts(records=60_000, part=True))
+    made = stand_in(recipe, federation, "synthetic", tmp_path)
+    assert made.public.records == 20_000 and made.public.population == 30
+    found, asked = (separation_for(one.budget.epsilon or 0, 1e-5) for one in (made, recipe))
+    assert found / asked == pytest.approx(by, rel=1e-6)
 
 
 def test_stand_in_data_know_nothing_but_shape_and_declared_counts(tmp_path: Path) -> None:

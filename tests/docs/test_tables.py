@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from benchmarks import utility
+from benchmarks import defaults, utility
 
 from sordino.mechanisms import MECHANISMS
 
@@ -16,6 +16,7 @@ PAGE = (DOCS / "utility.md").read_text()
 def test_the_tables_are_made_from_what_was_measured() -> None:
     assert utility.main_table() in PAGE
     assert utility.ablation_table() in PAGE
+    assert defaults.table(utility.results()) in PAGE
 
 
 def test_what_is_said_of_parts_that_were_left_out_is_in_the_table() -> None:

@@ -36,6 +36,8 @@ _IMAGE = 3
 LEAST_SIDE = 16
 """Pixels a side from which on two scales of the scattering transform leave four points a side."""
 
+STEPS_BY_FEATURES = ("mechanism.clip_norm", "run.rounds", "server.path")
+"""What follows for every mechanism whose clip norm bounds its messages (`usual_steps`)."""
 FOLLOWS: Mapping[str, str] = {
     "data.feature_scales": f"1 for images below {LEAST_SIDE} pixels a side",
     "data.feature_count": f"{PATTERNS} for images",
@@ -93,6 +95,24 @@ def scales_for(record: tuple[int, ...]) -> int:
     return 2 if all(side >= LEAST_SIDE and side % 4 == 0 for side in record[1:]) else 1
 
 
+def shared(recipe: Recipe, record: tuple[int, ...]) -> Recipe:
+    """Returns the recipe with what follows for every mechanism alike: the features' own settings, and no bias."""
+    return _with(recipe, _open(recipe, _of_images(recipe.data.features, record) | {"model.bias": False}))
+
+
+def usual_steps(recipe: Recipe, told: PublicCounts) -> dict[str, Any]:
+    """Returns clip norm, rounds and path for the unit and the trust of a recipe's mechanism, whatever its noise.
+
+    **Formal guarantees**: as `settled`.
+    **Edge cases**: nothing where clients make several noisy steps of their own (record unit, local trust): a clip norm
+    does not say there how far a message goes.
+    """
+    spec = MECHANISMS[recipe.mechanism.name]
+    if (spec.unit_of(recipe.mechanism), spec.trust_of(recipe.mechanism)) == ("record", "local"):
+        return {}
+    return _steps(_reach(recipe, told))
+
+
 def _of_images(features: str, record: tuple[int, ...]) -> dict[str, Any]:
     """Returns the features' own settings, for images of this shape."""
     if len(record) != _IMAGE:
@@ -110,8 +130,16 @@ def _reach(recipe: Recipe, told: PublicCounts) -> float:
     return separation_for(budget.epsilon, budget.delta) * units
 
 
-def _values(reach: float, shape: tuple[int, ...]) -> dict[str, Any]:
+def _steps(reach: float) -> dict[str, Any]:
     path = float(f"{10 * reach**0.75:.3g}")
+    return {
+        "mechanism.clip_norm": CLIP_NORM,
+        "run.rounds": max(FEWEST_ROUNDS, min(MOST_ROUNDS, math.ceil(path / A_ROUNDS_PATH))),
+        "server.path": path,
+    }
+
+
+def _values(reach: float, shape: tuple[int, ...]) -> dict[str, Any]:
     image, length, channels = len(shape) == _IMAGE, math.prod(shape), shape[0]
     mean = image and math.sqrt(length) / (MEAN_SHARE * reach) <= MEAN_ERROR
     moment = channels <= MOST_CHANNELS and math.sqrt(2 * channels) / (MOMENT_SHARE * reach) <= MOMENT_ERROR
@@ -119,9 +147,7 @@ def _values(reach: float, shape: tuple[int, ...]) -> dict[str, Any]:
         "model.bias": False,
         "opening.feature_mean": MEAN_SHARE if mean else 0.0,
         "opening.channel_moment": MOMENT_SHARE if moment else 0.0,
-        "mechanism.clip_norm": CLIP_NORM,
-        "run.rounds": max(FEWEST_ROUNDS, min(MOST_ROUNDS, math.ceil(path / A_ROUNDS_PATH))),
-        "server.path": path,
+        **_steps(reach),
     }
 
 

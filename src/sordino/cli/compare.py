@@ -40,7 +40,7 @@ def compare(
         bool, typer.Option(help="tune everybody alike first: the same grid, on the same stand-in data")
     ] = True,
     grid: Annotated[
-        list[str] | None, typer.Option(help="values to tune, section.field=a,b,c (default: clip norm and server step)")
+        list[str] | None, typer.Option(help="values to tune, section.field=a,b,c (default: clip norm and step)")
     ] = None,
     stand_in: Annotated[
         str, typer.Option("--on", help="data to tune on: synthetic, or a public data set by name")
@@ -61,28 +61,29 @@ def compare(
     CONTENDERS are mechanisms by name, or recipes (TOML).
     """
     from sordino.cli.progress import Bar, going_on
-    from sordino.compare import contest, page, playing, standing, tuning
+    from sordino.compare import contest, following, page, playing, standing, tuning
     from sordino.compare.markdown import markdown
     from sordino.errors import RecipeError
     from sordino.files import PUBLIC, for_owner_only, replace_file
     from sordino.mechanisms import MECHANISMS
     from sordino.recipe import Recipe
     from sordino.runs.folder import RunFolder
-    from sordino.tune.grid import DEFAULT, SettingsGrid
+    from sordino.tune.grid import SettingsGrid
 
     printed = claimed or all_claimed
     if printed or not tune:
         refuse_options(("grid", "stand_in"), "where nothing is tuned (--no-tune, or at equal claimed ε): leave it out")
-    common = Recipe.load(recipe, set_ or ())
+    common, searched = Recipe.load(recipe, set_ or ()), SettingsGrid.parse(grid) if grid else None
     wanted = _wanted(contenders or [], list(MECHANISMS), everyone, all_claimed)
-    field = contest.contenders(wanted, common, _own(for_ or []), printed, rivals)
-    first = common.run.seed
-    budgets = _budgets(epsilon, common, set_ or [])
+    budgets, first = _budgets(epsilon, common, set_ or []), common.run.seed
+    steps = searched is not None and "server.learning_rate" in searched.values
+    common, told = (common, None) if printed or steps else following.facts(common)
+    field = contest.contenders(wanted, common, _own(for_ or []), printed, rivals, told is not None)
+    field = following.followed(field, told, budgets) if told else field
     out.mkdir(parents=True, exist_ok=True)
     if tune and not printed:
-        chosen = SettingsGrid.parse(grid or DEFAULT)
         with going_on("the same command"), Bar(as_json, "rounds of tuning") as progress:
-            best = tuning.tuned(field, common, budgets, chosen, stand_in, out / "tuning", jobs, progress.show)
+            best = tuning.tuned(field, common, budgets, searched, stand_in, out / "tuning", jobs, progress.show)
         field = best.contenders
     trials = contest.trials(field, budgets, range(first, first + seeds), out)
     with going_on("the same command"), Bar(quiet=as_json) as progress:
@@ -92,15 +93,15 @@ def compare(
         raise RecipeError(f"nothing could be played: {next(iter(reasons.values()))}")
     results = [standing.result(trial) for trial in trials if trial.folder not in failed]
     panels, top = standing.standings(results), standing.ceiling(results)
-    told = page.to_json(panels, top, reasons, printed)
+    result = page.to_json(panels, top, reasons, printed)
     target, private = out / "comparison.html", not all(RunFolder(one.trial.folder).shows_scores for one in results)
     table = markdown(panels, results, top, reasons, "plots" if images else None, private)
     with for_owner_only() if private else nullcontext():
-        replace_file(out / "comparison.json", f"{strict_json.dumps(told, indent=2)}\n".encode(), PUBLIC)
+        replace_file(out / "comparison.json", f"{strict_json.dumps(result, indent=2)}\n".encode(), PUBLIC)
         replace_file(out / "comparison.md", table.encode(), PUBLIC)
         page.write(target, common, panels, results, top, reasons, printed, out / "plots" if images else None, private)
     if as_json:
-        print(strict_json.dumps(told))
+        print(strict_json.dumps(result))
     else:
         _show(panels, top, reasons, target)
         if private:

@@ -24,7 +24,7 @@ def tune(
     recipe: Annotated[Path | None, typer.Argument(help="recipe (TOML); the embedded default when left out")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="override a setting: section.field=value")] = None,
     grid: Annotated[
-        list[str] | None, typer.Option(help="values to try, section.field=a,b,c (default: clip norm and server step)")
+        list[str] | None, typer.Option(help="values to try, section.field=a,b,c (default: clip norm and step)")
     ] = None,
     on: Annotated[str, typer.Option(help="data to try them on: synthetic, or a public data set by name")] = "synthetic",
     seeds: Annotated[int, typer.Option(min=1, help="seeds for each combination (stand-in data)")] = 2,

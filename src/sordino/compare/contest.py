@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from sordino import recipe as recipes
+from sordino.advise.by_features import STEPS_BY_FEATURES
 from sordino.errors import RecipeError
 from sordino.mechanisms import MECHANISMS
 from sordino.mechanisms.spec import Variant
 from sordino.recipe import Recipe
-from sordino.tune.grid import with_settings
+from sordino.tune.grid import STEPS, with_settings
 from sordino.types import Observer, Trust, Unit
 
 _EQUAL = ("data", "partition", "model", "budget", "ledger")
@@ -55,6 +56,14 @@ class Contender:
     """Settings that were given to it alone, and are not tuned."""
     tuned: Mapping[float, tuple[str, ...]] = field(default_factory=dict)
     """By budget, the settings that were chosen on stand-in data."""
+    left_open: frozenset[str] = frozenset()
+    """Settings that follow from features, where the recipe names features and no step (`compare/following.py`)."""
+    followed: Mapping[float, tuple[str, ...]] = field(default_factory=dict)
+    """By budget, what follows from features."""
+
+    def at(self, epsilon: float) -> Recipe:
+        """Returns its recipe at a budget, as it is before anything is tuned."""
+        return changed(with_settings(self.recipe, self.followed.get(epsilon, ())), {"budget.epsilon": epsilon})
 
     @property
     def kind(self) -> Class:
@@ -77,8 +86,8 @@ class Trial:
     @cached_property
     def recipe(self) -> Recipe:
         """What is played: the contender's recipe with this budget and this seed."""
-        chosen = with_settings(self.contender.recipe, self.contender.tuned.get(self.epsilon, ()))
-        return changed(chosen, {"budget.epsilon": self.epsilon, "run.seed": self.seed})
+        chosen = with_settings(self.contender.at(self.epsilon), self.contender.tuned.get(self.epsilon, ()))
+        return changed(chosen, {"run.seed": self.seed})
 
 
 def contenders(
@@ -87,6 +96,7 @@ def contenders(
     own: Mapping[str, Sequence[str]],
     claimed: bool = False,
     rivals: bool = False,
+    follow: bool = False,
 ) -> list[Contender]:
     """Returns contenders by mechanism name or by recipe file.
 
@@ -97,12 +107,13 @@ def contenders(
         claimed: whether published mechanisms run as printed, calibrated by their own formula.
         rivals: whether everybody also meets its rivals: the named mechanisms without each of their ideas
             (`MechanismSpec.variants`), and everything plain, without a paper, in the same classes. Not as printed.
+        follow: whether what a recipe with features leaves open is left to them (`compare/following.py`).
 
     Raises:
         RecipeError: a contender is unknown, is named twice, or asked for settings that it does not have.
     """
-    made = [_contender(name, common, own, claimed) for name in wanted]
-    made = made if not rivals or claimed else _with_rivals(made, common, own)
+    made = [_contender(name, common, own, claimed, follow) for name in wanted]
+    made = made if not rivals or claimed else _with_rivals(made, common, own, follow)
     labels = [contender.label for contender in made]
     for label in own:
         if label not in labels:
@@ -134,7 +145,9 @@ def changed(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
     return Recipe.from_dict(tree)
 
 
-def _with_rivals(made: list[Contender], common: Recipe, own: Mapping[str, Sequence[str]]) -> list[Contender]:
+def _with_rivals(
+    made: list[Contender], common: Recipe, own: Mapping[str, Sequence[str]], follow: bool
+) -> list[Contender]:
     """Returns the contenders, and behind them whom they have to beat."""
     known = {contender.label for contender in made}
     named = dict.fromkeys(contender.recipe.mechanism.name for contender in made)
@@ -142,7 +155,8 @@ def _with_rivals(made: list[Contender], common: Recipe, own: Mapping[str, Sequen
     plain = [name for name, spec in MECHANISMS.items() if not spec.paper and name not in (CEILING, CHOOSER)]
     plain += [f"{name}-{variant.label}" for name in plain for variant in MECHANISMS[name].variants]
     classes = {contender.kind for contender in made if contender.recipe.mechanism.name != CEILING}
-    more = [_contender(label, common, own, False) for label in dict.fromkeys([*variants, *plain]) if label not in known]
+    wanted = [label for label in dict.fromkeys([*variants, *plain]) if label not in known]
+    more = [_contender(label, common, own, False, follow) for label in wanted]
     return [*made, *(one for one in more if one.kind in classes)]
 
 
@@ -153,11 +167,12 @@ def _variant(label: str) -> tuple[str, Variant] | None:
     return (name, found[0]) if found else None
 
 
-def _contender(name: str, common: Recipe, own: Mapping[str, Sequence[str]], claimed: bool) -> Contender:
+def _contender(name: str, common: Recipe, own: Mapping[str, Sequence[str]], claimed: bool, follow: bool) -> Contender:
     label = Path(name).stem if name.endswith(".toml") else name
-    tree = common.model_dump(exclude_none=True)
+    tree, asked = common.model_dump(exclude_none=True), common
     if name.endswith(".toml"):
-        theirs = Recipe.load(Path(name)).model_dump(exclude_none=True)
+        asked = Recipe.load(Path(name)).but(**{section: getattr(common, section) for section in _EQUAL})
+        theirs = asked.model_dump(exclude_none=True)
         seed = tree["run"]["seed"]
         tree = {**theirs, **{section: tree[section] for section in _EQUAL}}
         tree["run"] = {**tree["run"], "seed": seed}
@@ -176,15 +191,32 @@ def _contender(name: str, common: Recipe, own: Mapping[str, Sequence[str]], clai
         tree["server"] = {}
     for setting in own.get(label, ()):
         _check_own(label, setting)
+        if setting.partition("=")[0].strip() in STEPS:
+            tree["server"] = {field: value for field, value in tree["server"].items() if f"server.{field}" not in STEPS}
         recipes.put(tree, setting)
     fixed = frozenset(setting.partition("=")[0].strip() for setting in own.get(label, ()))
-    return Contender(label, Recipe.from_dict(tree), fixed)
+    left = _left_open(asked, tree["mechanism"]["name"], fixed) if follow else frozenset()
+    if left:
+        tree["server"].pop("learning_rate", None)  # the embedded recipe's, which suits pixels
+    return Contender(label, Recipe.from_dict(tree), fixed, left_open=left)
+
+
+def _left_open(asked: Recipe, mechanism: str, fixed: Collection[str]) -> frozenset[str]:
+    """Returns which of `STEPS_BY_FEATURES` a contender's recipe leaves open, if its step is left open at all."""
+    if mechanism == CEILING or not asked.leaves_step_to_features or set(STEPS) & set(fixed):
+        return frozenset()
+    given = {f"run.{one}" for one in asked.run.model_fields_set}
+    if asked.mechanism.name == mechanism:
+        given |= {f"mechanism.{one}" for one in asked.mechanism.model_fields_set}
+    return frozenset(STEPS_BY_FEATURES) - given - set(fixed)
 
 
 def _mechanism(tree: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Returns a mechanism's table: the common recipe's own, or its defaults."""
+    """Returns a mechanism's table: the common recipe's own, or its defaults and the clip norm that a path goes with."""
     mine: dict[str, Any] = tree["mechanism"]
-    return {**mine} if mine["name"] == name else {"name": name}
+    if mine["name"] == name:
+        return {**mine}
+    return {"name": name} | ({"clip_norm": mine["clip_norm"]} if "path" in tree["server"] else {})
 
 
 def _check_own(label: str, setting: str) -> None:

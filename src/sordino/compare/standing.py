@@ -79,6 +79,7 @@ class Standing:
             "contender": self.contender.label,
             "mechanism": chosen.name,
             "mode": chosen.mode,
+            "followed": list(self.contender.followed.get(self.epsilon, ())),
             "tuned": list(self.contender.tuned.get(self.epsilon, ())),
             "unit": self.contender.kind.unit,
             "trust": self.contender.kind.trust,

@@ -37,7 +37,7 @@ from sordino.train.settings import LocalTraining
 from sordino.train.trainer import Trainer
 from sordino.types import Trust
 
-_PLAIN_RECORDS: dict[str, Any] = {"features": "none", "feature_colours": "plain", "normalise": "none", "cache": None}
+PLAIN_RECORDS: dict[str, Any] = {"features": "none", "feature_colours": "plain", "normalise": "none", "cache": None}
 
 
 def assemble(
@@ -94,7 +94,7 @@ def settle(recipe: Recipe, federation: Federation | None = None) -> Settled:
     if not recipe.follows_features:
         return Settled(recipe)
     if federation is None:
-        federation = load(recipe.but(data=_PLAIN_RECORDS))
+        federation = load(recipe.but(data=PLAIN_RECORDS))
     told = declared(recipe.but(public={"shape": None}), federation).declared
     shape = recipe.public.shape
     return settled(recipe, told, shape or federation.input_shape, featured=shape is not None or federation.featured)

@@ -18,6 +18,8 @@ AROUND = (0.5, 1, 2)
 _SEPARATOR = ","
 _FREE = ("mechanism", "train", "server")
 """Sections that may be searched: they are no part of the task and of the promise."""
+STEPS = ("server.learning_rate", "server.path")
+"""Two names of one thing: whoever sets one has set both."""
 _PRICED = ("mechanism.name", "mechanism.mode", "mechanism.noise_multiplier", "mechanism.unit", "mechanism.trust")
 
 
@@ -52,7 +54,8 @@ class SettingsGrid:
 
     def without(self, names: Collection[str]) -> SettingsGrid:
         """Returns the grid without settings that somebody has fixed already."""
-        return SettingsGrid({name: values for name, values in self.values.items() if name not in names})
+        gone = {*names, *(STEPS if set(STEPS) & set(names) else ())}
+        return SettingsGrid({name: values for name, values in self.values.items() if name not in gone})
 
     def points(self) -> list[tuple[str, ...]]:
         """Returns every combination as settings `section.field=value`, in the order of the lists."""
