@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -85,6 +86,15 @@ class Trainer:
     def gradients(self) -> Gradients:
         """The engine's gradients, for a mechanism that brings local steps of its own."""
         return self._gradients
+
+    @contextmanager
+    def meanwhile(self, begin: Callable[[], object]) -> Iterator[None]:
+        """Calls this, inside the block, whenever other processes have been asked for their share of the work."""
+        self._pool.meanwhile = begin
+        try:
+            yield
+        finally:
+            self._pool.meanwhile = None
 
     def train(self, w0: Tensor, data: ClientData, randomness: Randomness, round_: int, trace: bool = False) -> Update:
         """Returns u = w_K − w_0 of every client after its own K local steps, and a trace of the last two if asked."""
