@@ -33,8 +33,9 @@ _LARGE = 2**14
 
 def wide(tensor: Tensor, dimensions: int) -> Tensor:
     """Returns a tensor whose last so many dimensions have at least `THIN` entries: zeros are added."""
-    missing = [max(0, THIN - size) for size in reversed(tensor.shape[-dimensions:])]
-    return functional.pad(tensor, [end for each in missing for end in (0, each)]) if any(missing) else tensor
+    sizes = tensor.shape[-dimensions:]
+    ends = [] if min(sizes) >= THIN else [end for size in reversed(sizes) for end in (0, max(0, THIN - size))]
+    return torch.constant_pad_nd(tensor, ends) if ends else tensor
 
 
 def first(tensor: Tensor, entries: int) -> Tensor:
@@ -74,20 +75,26 @@ def times(x: Tensor, weight: Tensor) -> Tensor:
 
 def stacked(x: Tensor, weights: Tensor, biases: Tensor | None = None) -> Tensor:
     """Returns x·Wᵀ + b of each of several weights `[n, outputs, inputs]`, for rows `[n, b, inputs]` of its own."""
-    count = x.shape[1]
+    count, outputs = x.shape[1], weights.shape[1]
     filled = wide(x, 1) if count >= FEW else functional.pad(wide(x, 1), (0, 0, 0, FEW - count))
     turned = wide(weights, 2).mT
-    each = None if biases is None else wide(biases, 1).unsqueeze(1)
-    found = torch.bmm(filled, turned) if each is None else torch.baddbmm(each, filled, turned)
-    return first(found[:, :count], weights.shape[1])
+    if biases is None or outputs < THIN:
+        found = torch.bmm(filled, turned)
+    else:
+        found = torch.baddbmm(biases.unsqueeze(1), filled, turned)
+    found = found if count >= FEW else found[:, :count]
+    if biases is None or outputs >= THIN:
+        return first(found, outputs)
+    return found.narrow(2, 0, outputs) + biases.unsqueeze(1)  # new, without what was added to make it wide
 
 
 def stacked_times(x: Tensor, weights: Tensor) -> Tensor:
     """Returns x·W of each of several weights `[n, inputs, outputs]`, for rows `[n, b, inputs]` of its own."""
     filled, turned = wide(x, 1), wide(weights, 2)
+    if x.shape[1] <= _PART:
+        return first(torch.bmm(filled, turned), weights.shape[2])
     parts = filled.tensor_split(-(-x.shape[1] // _PART), 1)
-    found = [torch.bmm(some, turned) for some in parts]
-    return first(found[0] if len(found) == 1 else torch.cat(found, 1), weights.shape[2])
+    return first(torch.cat([torch.bmm(some, turned) for some in parts], 1), weights.shape[2])
 
 
 def plus(base: Tensor, x: Tensor, weight: Tensor) -> Tensor:

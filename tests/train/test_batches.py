@@ -87,6 +87,17 @@ def test_rectangles_hold_every_record_once_with_little_padding(lengths):
         assert list(found.get(row, [])) == list(records[end - length : end])
 
 
+@given(st.integers(1, 70), st.integers(1, 5), st.sampled_from([None, 3, 12, 64]))
+def test_clients_alike_have_the_same_rows_beside_one_who_is_not(length, count, full):
+    records, rows = np.arange(10 * 90)[::-1].copy(), np.arange(count)
+    alike, starts = np.full(count, length), np.arange(count) * 90
+    (one,) = rectangles(records, rows, starts, alike, full)
+    others = rectangles(records, np.arange(count + 1), np.arange(count + 1) * 90, np.append(alike, 90), full)
+    found = {row: index for part in others for row, index in zip(part.rows, part.index, strict=True)}
+    for row, index in zip(one.rows, one.index, strict=True):
+        assert np.array_equal(found[row], index)
+
+
 @given(sizes_lists, st.integers(1, 15))
 def test_full_batches_of_four_or_more_have_no_padding_and_others_what_their_own_length_asks_for(sizes, batch_size):
     for batch in EpochBatches(shard(sizes), batch_size, Streams(1), 3).step(0, len(sizes)):

@@ -181,3 +181,9 @@ def test_clients_in_another_order_keep_their_records():
         for client, first, last in zip(found.clients, found.offsets[:-1], found.offsets[1:], strict=True):
             assert torch.equal(found.x[first:last], data.x[2 * client : 2 * client + 2])
             assert torch.equal(found.y[first:last], data.y[2 * client : 2 * client + 2])
+
+
+def test_one_client_with_another_length_changes_no_group_of_the_rest():
+    clients, alike = np.arange(200) * 3, np.full(200, 12)
+    odd = np.append(clients, 601), np.append(alike, 30)
+    assert groups_of(*odd) == groups_of(clients, alike) | {frozenset([601])}

@@ -54,6 +54,18 @@ def test_results_come_in_order_from_both_sides(worker):
     assert set(WorkerPool("alone").each(whoami, [()] * 4)) == {os.getpid()}
 
 
+def test_what_else_there_is_to_do_begins_once_the_worker_has_its_share(worker, monkeypatch):
+    seen, ask = list[str](), Worker.ask
+    monkeypatch.setattr(Worker, "ask", lambda self, *words: (seen.append("asked"), ask(self, *words)))
+    trainer = Trainer(mlp(), cross_entropy, LocalTraining("sgd", 0.1, batch_size=4), "processes")
+    alone = worker_pool._alone
+    monkeypatch.setattr(worker_pool, "_alone", lambda *words: (seen.append("own share"), alone(*words))[1])
+    with trainer.meanwhile(lambda: seen.append("meanwhile")):
+        trainer.train(weights(mlp()), cohort([9, 9, 9, 9]), Streams(0), 1)
+    trainer.train(weights(mlp()), cohort([9, 9, 9, 9]), Streams(0), 2)
+    assert seen == ["asked", "meanwhile", "own share", "asked", "own share"]
+
+
 def test_messages_grow_with_their_arrays(worker):
     for size in (10, 10**6, 10, 3 * 10**6):
         found = WorkerPool("always").each(double, [(torch.ones(size), 1.0)] * 2)

@@ -10,8 +10,10 @@ import numpy as np
 
 from sordino.types import Words
 
-_PARITY = np.uint64(0x1BD11BDAA9FC1A22)
-_ROTATIONS = (16, 42, 12, 31, 16, 32, 24, 21)
+_WORD = (1 << 64) - 1
+_PARITY = 0x1BD11BDAA9FC1A22
+_ROTATIONS = [(np.uint64(by), np.uint64(64 - by)) for by in (16, 42, 12, 31, 16, 32, 24, 21)]
+"""By how many bits words are turned to the left, and what then comes in from the right."""
 
 
 def words(key: Words, high: Words, low: Words) -> Words:
@@ -21,16 +23,19 @@ def words(key: Words, high: Words, low: Words) -> Words:
 
 def blocks(key: Words, high: Words, low: Words) -> tuple[Words, Words]:
     """Enciphers the counters `(high, low)` under a 128-bit key."""
-    schedule = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
-    with np.errstate(over="ignore"):
-        x, y = high + schedule[0], low + schedule[1]
-        for turn in range(20):
-            rotation = np.uint64(_ROTATIONS[turn % 8])
-            x += y
-            y = (y << rotation) | (y >> (np.uint64(64) - rotation))
-            y ^= x
-            if turn % 4 == 3:
-                injection = turn // 4 + 1
-                x += schedule[injection % 3]
-                y += schedule[(injection + 1) % 3] + np.uint64(injection)
+    first, second = int(key[0]), int(key[1])
+    schedule = first, second, first ^ second ^ _PARITY
+    x, y = high + np.uint64(first), low + np.uint64(second)
+    turned = np.empty_like(y)
+    for turn in range(20):
+        left, right = _ROTATIONS[turn % 8]
+        x += y
+        np.left_shift(y, left, out=turned)
+        y >>= right
+        y |= turned
+        y ^= x
+        if turn % 4 == 3:
+            injection = turn // 4 + 1
+            x += np.uint64(schedule[injection % 3])
+            y += np.uint64((schedule[(injection + 1) % 3] + injection) & _WORD)
     return x, y

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from sordino.errors import LedgerMoved
 from sordino.mechanism import Opening
 from sordino.runs.client_store import ClientStore
 from sordino.select.dropout import Dropout
-from sordino.server.side import Position, ServerSide
+from sordino.server.side import Asked, Position, ServerSide
 from sordino.stages import Revealed
 from sordino.stopwatch import Stopwatch
 from sordino.terms import Survivors, Turn, without
@@ -47,6 +47,24 @@ class Simulation:
         """Returns what every client tells the server before the first round, one row a client."""
         groups = (clients[start : start + chunk] for start in range(0, len(clients), chunk))
         return torch.cat([opening.tell(self.federation.gather(group), turn) for group in groups])
+
+
+class Reserving:
+    """The clerk's work on a round's reservation: begun once, and waited for before anything is added up."""
+
+    def __init__(self, simulation: Simulation, asked: Asked) -> None:
+        self._simulation, self._asked = simulation, asked
+        self._begun: Future[int] | None = None
+
+    def begin(self) -> Future[int]:
+        """Has the clerk begin, unless it has."""
+        if self._begun is None:
+            self._begun = self._simulation.clerk.submit(self._simulation.server.reserve, self._asked)
+        return self._begun
+
+    def result(self) -> int:
+        """Returns the reservation's number once it is durable."""
+        return self.begin().result()
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +121,7 @@ def _played(simulation: Simulation, here: Position, again: bool) -> Played:
     with watch("select"):
         present = simulation.dropout.joined(clients.randomness, here.round_ + 1, simulation.federation.population)
         asked = server.ask(here, present, again)
-    reserving = simulation.clerk.submit(server.reserve, asked)
+    reserving = Reserving(simulation, asked)
 
     vanished = simulation.dropout.draw(clients.randomness, asked.terms)
     senders = without(asked.terms.cohort, vanished.silent)
@@ -117,7 +135,8 @@ def _played(simulation: Simulation, here: Position, again: bool) -> Played:
     for chunk in _chunks(speakers, len(asked.terms.weights)):
         data, state = simulation.federation.gather(chunk), simulation.store.state(chunk)
         turn = clients.accept(asked.terms, data)
-        contribution = clients.contribute(turn, data, state, watch, asked.mute)
+        with clients.trainer.meanwhile(reserving.begin):
+            contribution = clients.contribute(turn, data, state, watch, asked.mute)
         with watch("reserve"):
             reserving.result()
         with watch("sum"):

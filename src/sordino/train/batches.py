@@ -102,16 +102,24 @@ def rectangles(
     of several ways its norm is bounded (`layers/linear.py`).
     **Edge cases**: rows with an empty batch appear in no rectangle.
     """
+    if len(lengths) and lengths[0] and (lengths == lengths[0]).all():
+        offset = np.minimum(np.arange(_columns(int(lengths[0]), full)), lengths[0] - 1)
+        yield Rectangle(rows, records[starts[:, None] + offset], lengths)
+        return
     longest_first = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
     rows, starts, lengths = rows[longest_first], starts[longest_first], lengths[longest_first]
     while len(rows):
-        length, below = padded(int(lengths[0])), padded(int(lengths[0]), below=True)
-        length = length if full is None else max(_FEWEST, min(length, full))
+        length, below = _columns(int(lengths[0]), full), padded(int(lengths[0]), below=True)
         # lengths descend, so the first row that is too short for this rectangle opens the next one
         end = int(np.searchsorted(-lengths, -below, side="left"))
         offset = np.minimum(np.arange(length), lengths[:end, None] - 1)
         yield Rectangle(rows[:end], records[starts[:end, None] + offset], lengths[:end])
         rows, starts, lengths = rows[end:], starts[end:], lengths[end:]
+
+
+def _columns(length: int, full: int | None) -> int:
+    """Returns how long the rectangle is that begins with a batch of this length."""
+    return padded(length) if full is None else max(_FEWEST, min(padded(length), full))
 
 
 def padded(length: int, below: bool = False) -> int:
@@ -137,25 +145,26 @@ class EpochBatches:
     randomness: Randomness
     round_: int
     _records: IntArray = field(init=False)
+    _batch: IntArray = field(init=False)
+    """Number of records in a full batch of each client."""
+    _per_epoch: IntArray = field(init=False)
+    """Number of batches of each client's epoch."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_records", self.shard.records.copy())
-
-    @property
-    def batch(self) -> IntArray:
-        """Number of records in a full batch of each client."""
-        return self.shard.sizes if self.batch_size is None else np.minimum(self.batch_size, self.shard.sizes)
+        sizes = self.shard.sizes
+        batch = sizes if self.batch_size is None else np.minimum(self.batch_size, sizes)
+        per_epoch = np.maximum(1, -(-sizes // np.maximum(1, batch)))
+        vars(self).update(_records=self.shard.records.copy(), _batch=batch, _per_epoch=per_epoch)
 
     def step(self, step: int, count: int) -> Iterator[Rectangle]:
         """Yields the batches of the first `count` clients at a step; steps must be asked for in order."""
-        batch, sizes = self.batch[:count], self.shard.sizes[:count]
-        per_epoch = np.maximum(1, -(-sizes // np.maximum(1, batch)))
+        batch, per_epoch = self._batch[:count], self._per_epoch[:count]
         epoch, place = np.divmod(step, per_epoch)
         fresh = np.flatnonzero((place == 0) & (per_epoch > 1))
         if len(fresh):
             self._shuffle(fresh, epoch[fresh])
         first = place * batch
-        lengths = np.minimum(batch, sizes - first)
+        lengths = np.minimum(batch, self.shard.sizes[:count] - first)
         places = self.shard.starts[:count] + first
         return rectangles(self._records, np.arange(count), places, lengths, self.batch_size)
 

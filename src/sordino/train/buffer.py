@@ -35,9 +35,9 @@ class SharedBuffer:
     def tensor(self, start: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """Returns the tensor that lies at a place of the buffer, after growing it where it is too small."""
         end = start + math.prod(shape) * dtype.itemsize
-        if os.fstat(self.descriptor).st_size < end:
-            os.ftruncate(self.descriptor, max(end, 2 * start))
         if self._map is None or len(self._map) < end:
+            if os.fstat(self.descriptor).st_size < end:
+                os.ftruncate(self.descriptor, max(end, 2 * start))
             # an old map stays alive as long as a tensor still looks at it
             self._map = mmap.mmap(self.descriptor, os.fstat(self.descriptor).st_size)
         return torch.frombuffer(self._map, dtype=dtype, count=math.prod(shape), offset=start).view(shape)

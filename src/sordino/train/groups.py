@@ -42,10 +42,13 @@ def grouped(
     """
     if len(clients) < FEWEST_GROUPED:
         return None
-    kinds, which = np.unique(lengths, return_inverse=True)
-    rows = np.array([padded(int(length)) for length in kinds])[which]
     draws = randomness.uniforms("groups", round_, clients, np.ones(len(clients), np.int64))
     numbers = (draws * 2.0**53).astype(np.int64)
+    if (lengths == lengths[0]).all():
+        order = np.argsort(numbers, kind="stable")
+        return _halved(order, dealt(numbers[order], MOST_TOGETHER), lengths)
+    kinds, which = np.unique(lengths, return_inverse=True)
+    rows = np.array([padded(int(length)) for length in kinds])[which]
     order = np.lexsort((numbers, -rows))
     starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
     begins = [
@@ -77,7 +80,8 @@ def dealt(numbers: IntArray, most: int) -> IntArray:
     """
     if len(numbers) <= most:
         return np.zeros(1, np.int64)
-    level, span = np.pad(_bit_length(numbers[:-most] ^ numbers[most:]) - 1, most, constant_values=62), 1
+    level, span = np.full(len(numbers) + most, 62, np.int64), 1
+    level[most:-most] = _bit_length(numbers[:-most] ^ numbers[most:]) - 1
     while span <= most:  # the least over most + 1 neighbours
         step = min(span, most + 1 - span)
         level, span = np.minimum(level[:-step], level[step:]), span + step

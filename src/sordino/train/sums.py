@@ -10,8 +10,9 @@ from torch import Tensor
 
 from sordino.random.streams import Randomness
 from sordino.train.batches import EpochBatches, PoissonBatches, Rectangle, rectangles
+from sordino.train.descent import Descent
 from sordino.train.dropout import dropping
-from sordino.train.gradients import SINGLE, Gradients
+from sordino.train.gradients import SINGLE, Gradients, summed_clients
 from sordino.train.private import counted, example_sums, numbers_of
 from sordino.train.shard import Shard
 from sordino.types import BoolArray, IntArray
@@ -59,6 +60,23 @@ class StepSum:
             total.sub_(part, alpha=self.learning_rate)
             norms[torch.from_numpy(batch.rows)] = lengths * self.learning_rate
         return total, norms
+
+
+@dataclass(frozen=True)
+class DescentSum:
+    """The sum over clients of the clipped updates of any number of local steps: rows of a stretch, and no more, exist.
+
+    **Formal guarantees**: those of `StepSum`; in double precision, in whatever order stretches are added.
+    """
+
+    descent: Descent
+
+    def __call__(
+        self, shard: Shard, w0: Tensor, counts: IntArray, clip_norm: float, randomness: Randomness, round_: int
+    ) -> tuple[Tensor, Tensor]:
+        """Returns the sum `[d]`, and the norms of the updates before clipping `[n]`."""
+        rows, _ = self.descent(shard, w0, counts, randomness, round_, False)
+        return summed_clients(rows, clip_norm)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -20,13 +21,13 @@ from sordino.train.batches import CACHED
 from sordino.train.descent import AfterStep, Descent, LastSteps
 from sordino.train.device import device_of
 from sordino.train.evaluation import Evaluation, ModelOutputs, right
-from sordino.train.gradients import Gradients, summed_clients
+from sordino.train.gradients import Gradients, held
 from sordino.train.groups import grouped
 from sordino.train.optimizers import optimizer
 from sordino.train.private import Order, Privacy, PrivateDescent
 from sordino.train.settings import LocalTraining
 from sordino.train.shard import Shard
-from sordino.train.sums import ExampleSum, StepSum
+from sordino.train.sums import DescentSum, ExampleSum, StepSum
 from sordino.train.worker_pool import Parallelism, WorkerPool
 from sordino.types import BoolArray, IntArray
 
@@ -76,6 +77,7 @@ class Trainer:
         self.optimizer = optimizer(settings)
         rule = (self._gradients, self.optimizer, settings.batch_size, after_step, settings.weight_decay)
         self._descent, self._private, self._examples = Descent(*rule), PrivateDescent(*rule), ExampleSum(rule[0])
+        self._updates = DescentSum(self._descent)
         self._evaluation, self._outputs = Evaluation(self._gradients, loss), ModelOutputs(self._gradients)
         single = settings.optimizer == "sgd" and after_step is None and not settings.weight_decay
         self._step = StepSum(rule[0], settings.learning_rate, settings.batch_size) if single else None
@@ -84,6 +86,15 @@ class Trainer:
     def gradients(self) -> Gradients:
         """The engine's gradients, for a mechanism that brings local steps of its own."""
         return self._gradients
+
+    @contextmanager
+    def meanwhile(self, begin: Callable[[], object]) -> Iterator[None]:
+        """Calls this, inside the block, whenever other processes have been asked for their share of the work."""
+        self._pool.meanwhile = begin
+        try:
+            yield
+        finally:
+            self._pool.meanwhile = None
 
     def train(self, w0: Tensor, data: ClientData, randomness: Randomness, round_: int, trace: bool = False) -> Update:
         """Returns u = w_K − w_0 of every client after its own K local steps, and a trace of the last two if asked."""
@@ -100,7 +111,7 @@ class Trainer:
     ) -> tuple[Tensor, Tensor]:
         """Returns Σ_k clip(u_k) `[d]` in double precision, and the norms ‖u_k‖ before clipping `[n]`.
 
-        Of clients that take a single step of plain SGD no update is ever in memory; the others train and are summed.
+        Of clients that take a single step of plain SGD no update is ever in memory; the others are summed by stretches.
 
         **Formal guarantees**: a client moves the sum, as it was computed, by at most clip_norm. The two ways round
         norms up differently, so nobody's way may depend on others: it follows from the client's own records.
@@ -109,12 +120,29 @@ class Trainer:
         single = (counts == 1) & (self._step is not None)
         total, norms = torch.zeros_like(w0, dtype=torch.float64), w0.new_empty(len(counts))
         if not single.all():
-            updates = self.train(w0, data.some(~single), randomness, round_).rows
-            part, norms[torch.from_numpy(~single)] = summed_clients(updates, clip_norm)
-            total += part
+            total += self._many_steps(w0, data, ~single, clip_norm, (randomness, round_), norms)
         if self._step is not None and single.any():
             total += self._single_steps(self._step, w0, data, single, clip_norm, (randomness, round_), norms)
         return total, norms
+
+    def _many_steps(
+        self,
+        w0: Tensor,
+        data: ClientData,
+        chosen: BoolArray,
+        clip_norm: float,
+        draws: tuple[Randomness, int],
+        norms: Tensor,
+    ) -> Tensor:
+        """Returns the sum of the clipped updates of the chosen clients, and notes their norms."""
+        own, places = data.some(chosen), np.flatnonzero(chosen)
+        held(len(places), len(places))
+        counts = self._counts(own)
+        shards = self._shards(w0, own, counts)
+        jobs = [(shard, w0, counts[shard.places], clip_norm, *draws) for shard in shards]
+        parts, lengths = zip(*self._pool.each(self._updates, jobs), strict=True)
+        norms[torch.from_numpy(places)] = _scattered(shards, lengths, w0[:0])
+        return torch.stack(parts).sum(0)
 
     def _single_steps(
         self,

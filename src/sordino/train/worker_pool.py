@@ -49,6 +49,8 @@ class WorkerPool:
         self._parallelism = parallelism
         self._pickled: dict[int, tuple[Work, bytes | None]] = {}
         self._last: dict[int, float] = {}
+        self.meanwhile: Callable[[], object] | None = None
+        """Is begun once the workers know what to do, so that it does not keep them waiting."""
         keep_freed_memory()
 
     def each(self, work: Work, jobs: Sequence[WorkerJob]) -> list[Any]:
@@ -66,6 +68,8 @@ class WorkerPool:
         shares = [jobs[first:end] for first, end in pairwise(cuts)]
         for worker, share in zip(workers, shares, strict=False):
             worker.ask(pickled or b"", share)
+        if self.meanwhile is not None:
+            self.meanwhile()
         own, results = _alone(work, shares[-1]), list[Any]()
         for worker, share in zip(workers, shares, strict=False):
             found = worker.receive()
