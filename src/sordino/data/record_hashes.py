@@ -21,7 +21,7 @@ def record_hashes(x: Tensor, y: Tensor) -> NDArray[np.uint64]:
     labels = y.contiguous().numpy()
     out = np.empty((count, 2), np.uint64)
     for place in range(count):
-        digest = hashlib.blake2b(rows[place].data, digest_size=16)
-        digest.update(labels[place].data)
+        digest = hashlib.blake2b(rows[place].tobytes(), digest_size=16)
+        digest.update(labels[place].tobytes())
         out[place] = np.frombuffer(digest.digest(), np.uint64)
     return out
