@@ -218,7 +218,11 @@ def put(tree: dict[str, Any], setting: str) -> None:
     name, sep, text = setting.partition("=")
     path = name.strip().split(".")
     if not sep or len(path) < 2 or not all(path):
-        raise RecipeError(f"--set {setting!r} is not of the form section.field=value, e.g. mechanism.clip_norm=0.5")
+        meant = next((section for section, fields in _sections().items() if name.strip() in fields), "")
+        example = (
+            f"did you mean {meant}.{name.strip()}={text or '…'}?" if meant else "write, e.g., mechanism.clip_norm=0.5"
+        )
+        raise RecipeError(f"--set {setting!r} is not of the form section.field=value: {example}")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -244,12 +248,19 @@ def _sentence(error: ValidationError) -> str:
         )
     if first["type"] == UNKNOWN_MECHANISM:
         name = first["ctx"]["tag"]
-        return f"mechanism.name is {quoted(name)}, which is not a mechanism: choose one of {', '.join(MECHANISMS)}"
+        close = difflib.get_close_matches(str(name).casefold().replace("-", "_"), MECHANISMS, 1)
+        meant = f" (did you mean {close[0]}?)" if close else ""
+        return (
+            f"mechanism.name is {quoted(name)}, which is not a mechanism{meant}: choose one of {', '.join(MECHANISMS)}"
+        )
     if first["type"] == "string_unicode":
         return f"{field} is {first['input']!r}, which is not valid text: write it in UTF-8"
     message = re.sub(r"0\.0{6,}\d+", lambda found: f"{float(found[0]):g}", first["msg"].removeprefix("Value error, "))
     given = "" if first["type"] == "value_error" else f" (it is {quoted(first['input'])})"
-    return f"{field}: {message[0].lower()}{message[1:]}{given}; `sordino recipe --explain` says what it takes"
+    said = f": {message[0].lower()}{message[1:]}"
+    if message.startswith("Input should be "):
+        said = f" must be {message.removeprefix('Input should be ').replace('valid tuple', 'list in [ and ]')}"
+    return f"{field}{said}{given}; `sordino recipe --explain` says what it takes"
 
 
 def _nearest(place: list[str]) -> str:
@@ -262,7 +273,7 @@ def _nearest(place: list[str]) -> str:
         names = _sections()[place[0]]
     close = difflib.get_close_matches(place[-1], names, 1)
     elsewhere = [section for section, fields in _sections().items() if place[-1] in fields]
-    if len(place) > 1 and elsewhere:  # the right name in the wrong table
+    if elsewhere:  # the right name in the wrong table, or in none
         return f" (did you mean {elsewhere[0]}.{place[-1]}?)"
     return f" (did you mean {'.'.join([*place[:-1], close[0]])}?)" if close else ""
 

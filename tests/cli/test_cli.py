@@ -37,15 +37,19 @@ def test_json_is_one_object_and_nothing_else(command, tmp_path):
         (["--set", "mechanism.noise_multiplier=0.01"], "budget.epsilon"),
         (["--set", "ledger.path=no/such/people.db"], "ledger no/such/people.db"),
         (["--set", "ledger.path="], "ledger.path) names no file"),
-        (["--set", "mechanism.clip_norm=1e308"], "mechanism.clip_norm: input should be less than or equal to"),
+        (["--set", "mechanism.clip_norm=1e308"], "mechanism.clip_norm must be less than or equal to"),
         (["--set", "mechanism.clip_norm=1e-320"], "greater than or equal to 1e-18"),
-        (["--set", "mechanism.noise_multiplier=1e308"], "mechanism.noise_multiplier: input should be less than"),
-        (["--set", "select.kind=poisson", "--set", "select.rate=1e-300"], "select.rate: input should be greater than"),
+        (["--set", "mechanism.noise_multiplier=1e308"], "mechanism.noise_multiplier must be less than"),
+        (["--set", "select.kind=poisson", "--set", "select.rate=1e-300"], "select.rate must be greater than"),
         (["--set", "ledger.witness=no/such/heads.jsonl"], "head log no/such/heads.jsonl cannot be written"),
         (["--set", "ledger.federation="], "ledger.federation: string should have at least 1 character"),
         (["--set", "public.shape=[3]"], "public.shape is [3], but a record has the shape"),
         (["--set", "mechanism.name=dp_sgd", "--set", "mechanism.unit=client"], "is not a setting of this mechanism"),
-        (["--set", "budget.delta=0"], "budget.delta: input should be greater than or equal to 1e-100 (it is 0)"),
+        (["--set", "budget.delta=0"], "budget.delta must be greater than or equal to 1e-100 (it is 0)"),
+        (["--set", "epsilon=2"], "did you mean budget.epsilon=2?"),
+        (["--set", "mechanism.name=DP-SGD"], "which is not a mechanism (did you mean dp_sgd?)"),
+        (["--set", "model.hidden=64"], "model.hidden must be a list in [ and ] (it is 64)"),
+        (["--model", "torch.nn:Linear"], "missing a required argument: 'in_features': name a function that takes none"),
         (["--resume"], "--out"),
         (["--resume", "--out", "never"], "never holds no run that began: leave out --resume"),
         (["nowhere.toml"], "nowhere.toml"),
@@ -260,3 +264,21 @@ def test_settings_are_explained_by_section_and_mechanism_with_their_choices(comm
     assert "select." not in told
     refused = command("recipe", "--explain", "dp_sdg", cwd=tmp_path, code=2).stderr
     assert "dp_sdg" in refused and "dp_sgd" in refused
+
+
+@pytest.mark.parametrize("option", ["--model", "--data"])
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("def make(:", "SyntaxError in {file}, line 1 (invalid syntax)"),
+        ("import os\nraise ValueError('no data today')", "ValueError in {file}, line 2 (no data today)"),
+        ("def make():\n    return 1 / 0", "ZeroDivisionError in {file}, line 2 (division by zero)"),
+        ("def make(width):\n    return width", "missing a required argument: 'width': name a function that takes none"),
+    ],
+)
+def test_what_is_wrong_in_somebodys_own_file_is_named_by_its_line(command, tmp_path, option, source, says):
+    file = tmp_path / "own.py"
+    file.write_text(source)
+    done = command("run", option, f"{file}:make", cwd=tmp_path, code=2)
+    assert says.format(file=file) in done.stderr and len(done.stderr.strip().splitlines()) == 1
+    assert {path.name for path in tmp_path.iterdir()} <= {"own.py", "__pycache__"}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 
 from sordino.data import NORMALISE, Federation, PartitionSettings, federate, load
 from sordino.data.disjoint import iid
+from sordino.data.public import PublicCounts
 from sordino.errors import DataError
 
 
@@ -188,3 +190,72 @@ def test_normalisations_do_what_they_say() -> None:
     assert torch.equal(NORMALISE["auto"](table), table) and torch.equal(NORMALISE["none"](x), x)
     for name in ("standard", "unit"):
         assert torch.equal(NORMALISE[name](torch.zeros(2, 3)), torch.zeros(2, 3))
+
+
+X, Y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"x": X[:, :0]}, "a record must hold one number at least"),
+        ({"x": X[:0], "y": Y[:0]}, "there are no training records"),
+        ({"x": torch.empty(20, 3, device="meta")}, "meta device"),
+        ({"x": scipy.sparse.csr_array(X)}, "sparse matrix: call toarray"),
+        ({"x": np.ma.masked_array(X, mask=X > 1)}, "masked values"),
+        ({"y": Y * 10**9}, "makes 1000000001 classes of fewer records"),
+        ({"y": np.where(np.arange(20) == 13, np.nan, Y)}, "target: record 13, feature 0 is nan"),
+        ({"y": np.where(np.arange(20) == 13, 7, Y), "classes": 2}, "record 13 has label 7"),
+        ({"clients": True}, "clients must be a whole number"),
+        ({"test": X}, "test is array.*give a share, a pair"),
+        ({"test": 1}, "test is 1: give a share"),
+        ({"test": True}, "test is True: give a share"),
+        *(({"classes": wrong}, "give how many there are") for wrong in (1, -1, True, "2", 2.5, float("nan"))),
+        ({"public": {"people": 3}}, "public has no 'people': it takes population, records"),
+        ({"public": "yes"}, "public has no 'yes'"),
+    ],
+)
+def test_odd_arguments_are_one_sentence(given: dict[str, object], said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        Federation.of(**{"x": X, "y": Y, **given})  # type: ignore[arg-type]
+
+
+def test_what_can_only_mean_one_thing_is_taken() -> None:
+    usual = Federation.of(X, Y, public=PublicCounts(records=16))
+    fixed = X.copy()
+    fixed.flags.writeable = False
+    for same in (
+        Federation.of(torch.tensor(X, requires_grad=True), Y),
+        Federation.of(X.astype(">f8"), Y),
+        Federation.of(fixed, Y),
+        Federation.of(X[::-1][::-1], Y),
+        Federation.of(X, Y[:, None]),
+        Federation.of(X, Y.astype(float), classes=2),
+        Federation.of(X, Y, classes=2.0),  # type: ignore[arg-type]
+        Federation.of(X, Y, public={"records": 16}),
+    ):
+        assert torch.equal(same.train_x, usual.train_x) and torch.equal(same.train_y, usual.train_y)
+        assert same.classes == 2
+    assert Federation.of(X, Y, public={"records": 16}).declared == usual.declared
+    pair = Federation.of(X, Y, test=[X[:4], Y[:4]])  # type: ignore[arg-type]
+    assert (len(pair.train_y), len(pair.test_y)) == (20, 4)
+
+
+def test_records_of_one_class_have_two() -> None:
+    """A model with one output was right on any share of them, by the sign of that output."""
+    assert Federation.of(X, Y * 0).classes == 2
+
+
+def test_whole_numbers_to_predict_may_be_declared_later() -> None:
+    made = Federation.of(X, Y)
+    told = made.declare(PublicCounts(20, 16, 0))
+    assert told.classes == 0 and told.train_y.dtype == told.test_y.dtype == torch.float32
+    assert torch.equal(told.train_y, Federation.of(X, Y, classes=0).train_y)
+    with pytest.raises(DataError, match="classes is 1"):
+        made.declare(PublicCounts(20, 16, 1))
+
+
+def test_a_federation_shows_no_record() -> None:
+    shown = repr(Federation.of(X, Y, clients=4, name="ward"))
+    assert shown == "<Federation 'ward': 4 clients, 16 training records of shape (3,), 2 classes, 4 test records>"
+    assert "numbers to predict" in repr(Federation.of(X, Y.astype(float)))

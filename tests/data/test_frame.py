@@ -112,3 +112,50 @@ def test_pandas_own_types() -> None:
             made(frame.assign(when=when), categories=words, drop=["ward"], missing="leave_out")
     with pytest.raises(DataError, match="two columns named 'y'"):
         made(pandas.DataFrame([[1, 2]], columns=["y", "y"]))
+
+
+def test_columns_by_another_kind_of_name() -> None:
+    frame = Frame({1: np.arange(6.0), ("a", "y"): np.array([0, 1] * 3)})
+    assert made(frame, ("a", "y")).train_x[:, 0].tolist() == [0, 1, 2, 3, 4, 5]  # type: ignore[arg-type]
+    assert made(Frame({0: np.arange(6.0), 1: np.array([0, 1] * 3)}), 1).classes == 2  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="label and client both name the column 'y'"):
+        made(table(y=np.array([0, 1] * 3)), client="y")
+    with pytest.raises(DataError, match="drop names the column 'y', which is the label"):
+        made(table(y=np.array([0, 1] * 3)), drop="y")
+
+
+class Lazy:
+    """Like a lazy frame of polars: columns by name, but no rows yet."""
+
+    columns = ("age", "y")
+
+
+def test_frames_that_hold_no_rows_yet_are_named() -> None:
+    with pytest.raises(DataError, match="this is a Lazy, which holds no rows yet: call collect"):
+        made(Lazy())
+
+
+def test_an_arrow_table_goes_by_its_column_names() -> None:
+    class Arrow(Frame):
+        column_names = ("age", "y")
+
+        @property
+        def columns(self) -> list[Any]:  # type: ignore[override]
+            return list(self.values())
+
+    frame = Arrow({"age": np.arange(6.0), "y": np.array([0, 1] * 3)})
+    frame.column_names = ["age", "y"]  # type: ignore[assignment]
+    assert made(frame).columns == ("age",)
+
+
+def test_a_column_of_the_index_is_named_as_one() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: its own types are tried where it is")
+    frame = pandas.DataFrame({"age": [1.0, 2.0], "ward": ["a", "b"], "y": [0, 1]}).set_index("ward")
+    with pytest.raises(DataError, match=r"no column 'ward' .it is in the index: call reset_index"):
+        made(frame, client="ward")
+
+
+@pytest.mark.parametrize("ends", [5, (1,), (1, 2, 3), ("low", "high"), None])
+def test_a_range_has_two_ends(ends: Any) -> None:
+    with pytest.raises(DataError, match=r"public.ranges.age is .*: give its lowest and its highest value"):
+        made(table(age=np.arange(6.0), y=np.array([0, 1] * 3)), ranges={"age": ends})

@@ -70,7 +70,7 @@ def test_a_proposal_can_be_declared_whole() -> None:
         (PublicCounts(10, 81, 2), "public.records is 81, but the data hold 40 records, less than half"),
         (PublicCounts(10, 40, 2, most_records=3), "public.most_records is 3, but a client holds more"),
         (PublicCounts(10, 40, 2, least_records=5), "public.least_records is 5, but a client holds fewer"),
-        (PublicCounts(10, 40, 1), "has label 1; labels must be 0 … 0"),
+        (PublicCounts(10, 40, 1), "classes is 1: give how many there are"),
     ],
 )
 def test_a_declaration_that_the_data_contradict_is_named(told: PublicCounts, sentence: str) -> None:

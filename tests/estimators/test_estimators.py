@@ -297,7 +297,7 @@ def test_a_mechanism_that_can_do_both_follows_the_estimator():
     [
         ({"feature_ranges": (0, 0.5)}, r"widen feature_ranges, or set outside='clip'"),
         ({"records": 20}, r"records is 20, but the data hold 60"),
-        ({"epsilon": -1.0}, r"^epsilon: input should be greater than 0"),
+        ({"epsilon": -1.0}, r"^epsilon must be greater than 0"),
     ],
 )
 def test_refusals_name_the_estimators_own_parameters(settings: dict[str, Any], said: str) -> None:

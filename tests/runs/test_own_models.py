@@ -7,7 +7,7 @@ from torch import nn
 
 import sordino
 from sordino import models
-from sordino.errors import ModelError, RecipeError
+from sordino.errors import ModelError, RecipeError, SordinoError
 from sordino.models.losses import cross_entropy
 from sordino.train import LocalTraining, Trainer
 from sordino.train.device import OnDevice, device_of
@@ -121,3 +121,22 @@ def test_gradients_on_a_device_are_those_of_the_processor(kind):
     ]
     assert found[1].device.type == "cpu"
     torch.testing.assert_close(found[0], found[1], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"model": torch.compile(nn.Linear(64, 10))}, "model is compiled"),
+        ({"model": nn.DataParallel(nn.Linear(64, 10))}, "give the network inside, model.module"),
+        ({"model": nn.Linear(64, 10, device="meta")}, "weights without numbers"),
+        ({"watcher": 3}, "watcher is 3: give a function"),
+        ({"recipe": "mine.toml"}, "Recipe.load makes a Recipe of a file"),
+        ({"recipe": {"run": {"rounds": 1}}}, "Recipe.from_dict makes a Recipe of it"),
+        ({"federation": (1, 2)}, "Federation.of.x, y. makes a Federation"),
+        ({"epsilon": 2}, "epsilon is not a setting .did you mean budget.epsilon"),
+    ],
+)
+def test_what_is_no_model_recipe_or_federation_is_one_sentence(tmp_path, given, said):
+    with pytest.raises(SordinoError, match=said):
+        sordino.run(**given, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

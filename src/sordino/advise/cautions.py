@@ -63,7 +63,8 @@ def _few(unit: Unit, clients: int) -> str:
     if unit != "client" or clients >= FEW_CLIENTS:
         return ""
     return (
-        f"whole clients are protected and there are only {clients}: noise must hide 1/{clients} of every sum, and "
+        f"whole clients are protected and there {'is' if clients == 1 else 'are'} only {clients}: noise must "
+        f"hide 1/{clients} of every sum, and "
         'leaves little of it; protect records instead (mechanism.name = "dp_sgd"), or find more clients'
     )
 

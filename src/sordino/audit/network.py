@@ -31,7 +31,7 @@ class Network:
     @classmethod
     def of(cls, recipe: Recipe, federation: Federation, model: nn.Module | None = None) -> Network:
         """Returns the network that a recipe trains, or the one that is given in its place."""
-        module = model or built(recipe, federation)
+        module = built(recipe, federation) if model is None else model
         return cls(module, Layout.of(module), models.loss(recipe.model.loss, module, federation.classes))
 
     @property

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import json
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sordino.errors import RecipeError
+from sordino.errors import RecipeError, SordinoError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -36,7 +39,7 @@ def own_model(text: str | None) -> nn.Module | None:
     from torch import nn
 
     found = _named("--model", text)
-    model = found() if not isinstance(found, nn.Module) and callable(found) else found
+    model = _made("--model", text, found) if not isinstance(found, nn.Module) and callable(found) else found
     if not isinstance(model, nn.Module):
         raise RecipeError(f"--model {text} is a {type(model).__name__}: name a torch.nn.Module, or a function for one")
     return model
@@ -54,7 +57,7 @@ def own_data(given: Sequence[str] | None) -> Federation | None:
     from sordino.data.federation import Federation
 
     found = _named("--data", text)
-    made = found() if callable(found) else found
+    made = _made("--data", text, found) if callable(found) else found
     if not isinstance(made, Federation):
         raise RecipeError(f"--data {text} is a {type(made).__name__}: name a Federation, or a function for one")
     return made
@@ -110,9 +113,38 @@ def _named(option: str, text: str) -> Any:
         module = _file(Path(place)) if place.endswith(".py") else _module(place)
     except ImportError as error:
         raise RecipeError(f"{option} {text}: {place} cannot be imported ({error}): check its name and folder") from None
+    except Exception as error:
+        raise _theirs(option, text, error) from None
     if not hasattr(module, name):
         raise RecipeError(f"{option} {text}: {place} has no {name}: name what it defines")
     return getattr(module, name)
+
+
+def _made(option: str, text: str, function: Callable[[], Any]) -> Any:
+    """Returns what a function of the user's own returns."""
+    with suppress(ValueError):  # of some, nobody knows what they take
+        try:
+            inspect.signature(function).bind()
+        except TypeError as error:
+            raise RecipeError(
+                f"{option} {text}: it is called with nothing, but {error}: name a function that takes none"
+            ) from None
+    try:
+        return function()
+    except Exception as error:
+        raise _theirs(option, text, error) from None
+
+
+def _theirs(option: str, text: str, error: Exception) -> SordinoError:
+    """Returns one sentence for what went wrong in the user's own code, with the last line of it that ran."""
+    if isinstance(error, SordinoError):
+        return error
+    ran = [place for place in traceback.extract_tb(error.__traceback__) if "site-packages" not in place.filename]
+    file, line = (
+        (error.filename, error.lineno) if isinstance(error, SyntaxError) else (ran[-1].filename, ran[-1].lineno)
+    )
+    what = str(error.msg if isinstance(error, SyntaxError) else error).strip().partition("\n")[0] or "no reason given"
+    return RecipeError(f"{option} {text}: {type(error).__name__} in {file}, line {line} ({what}): correct it there")
 
 
 def _module(place: str) -> Any:

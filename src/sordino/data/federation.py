@@ -18,19 +18,21 @@ from torch import Tensor
 from sordino.data import disjoint
 from sordino.data.client_data import Borrowed, ClientData
 from sordino.data.finite import require_finite
+from sordino.data.given import owners_of, require_classes, test_of
 from sordino.data.keyed import key
 from sordino.data.partition import Partition
 from sordino.data.public import UNDECLARED, PublicCounts, proposal, require
 from sordino.data.ranges import Outside, Range, scaled
 from sordino.data.record_hashes import record_hashes
-from sordino.data.records import count_classes, inputs, labels, require_owners, split_people
+from sordino.data.records import as_classes, count_classes, inputs, labels, split_people
 from sordino.errors import DataError
+from sordino.printable import counted
 from sordino.types import IntArray
 
 __all__ = ["Federation", "Partition"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Federation:
     """Private training records spread over clients, test records, and (if set aside) public records.
 
@@ -74,6 +76,15 @@ class Federation:
                 raise DataError(
                     f"{self.name}: {part} records have the shapes {found}, others {usual}: give them alike."
                 )
+
+    def __repr__(self) -> str:
+        """Returns who holds how much of what, and not a record."""
+        what = f"{self.classes:,} classes" if self.classes else "numbers to predict"
+        return (
+            f"<Federation {self.name!r}: {counted(self.population, 'client')}, "
+            f"{counted(len(self.train_y), 'training record')} of shape {self.input_shape}, {what}, "
+            f"{counted(len(self.test_y), 'test record')}>"
+        )
 
     def _splits(self) -> list[tuple[str, Tensor, Tensor]]:
         splits = [("train", self.train_x, self.train_y), ("test", self.test_x, self.test_y)]
@@ -122,7 +133,12 @@ class Federation:
         require(known, self)
         if known == self.declared and known.classes == self.classes:
             return self  # nothing to check again
-        return replace(self, declared=known, classes=self.classes if known.classes is None else known.classes)
+        made, classes = self, require_classes("public", known.classes)
+        if classes == 0 and self.classes:  # numbers to predict that came as whole ones
+            train, test = self.train_y.to(torch.float32), self.test_y.to(torch.float32)
+            public = None if self.public_y is None else self.public_y.to(torch.float32)
+            made = replace(self, train_y=train, test_y=test, public_y=public, classes=0)
+        return replace(made, declared=known, classes=made.classes if classes is None else classes)
 
     def noting(self, told: PublicCounts) -> Federation:
         """Returns the federation with these facts added to the declaration; a run asks for what is missing still."""
@@ -174,7 +190,7 @@ class Federation:
         classes: int | None = None,
         seed: int = 0,
         name: str = "own data",
-        public: PublicCounts | None = None,
+        public: PublicCounts | Mapping[str, Any] | None = None,
         read: Tensor | ArrayLike | None = None,
     ) -> Federation:
         """Makes a federation of the user's own tensors or arrays.
@@ -192,36 +208,30 @@ class Federation:
             public: what is declared public; a run asks for what is missing. Records are scaled by its ranges.
             read: the records as they were read, where `x` was made of them: what a ledger knows people by.
         """
-        train_x, train_y = inputs(x), labels(y)
+        given = require_classes(name, classes)
+        train_x, train_y = inputs(x), as_classes(labels(y)) if given else labels(y)
+        if not len(train_x):
+            raise DataError(f"{name}: there are no training records: give one at least.")
         hashes = None if read is None else record_hashes(inputs(read), train_y)
-        if len(train_x) != len(train_y):
-            raise DataError(f"{name}: {len(train_x)} inputs but {len(train_y)} labels; give one label for each input.")
-        count = int(clients) if isinstance(clients, (int, np.integer)) else None
-        owners = None if clients is None or count is not None else np.asarray(clients)
-        if owners is not None and owners.ndim != 1:
-            raise DataError(f"{name}: clients must be a whole number, or name one owner for each record.")
-        if owners is not None and len(owners) != len(train_x):
-            raise DataError(f"{name}: {len(owners)} owners for {len(train_x)} records; give one owner for each record.")
-        if owners is not None:
-            require_owners(name, owners)
-        if isinstance(test, str) or (isinstance(test, tuple) and len(test) != 2):
-            raise DataError(f"{name}: test is {test!r}: give a share, a pair (x, y), or None.")
-        if isinstance(test, tuple):
-            test_x, test_y = inputs(test[0]), labels(test[1])
+        _check_split(name, train_x, train_y, given or count_classes(train_y))  # before a split numbers records anew
+        count, owners = owners_of(name, clients, len(train_x))
+        aside_by = test_of(name, test)
+        if not isinstance(aside_by, float):
+            test_x, test_y = inputs(aside_by[0]), as_classes(labels(aside_by[1])) if given else labels(aside_by[1])
         else:
             secret = key(seed, "test split")
-            kept, aside = split_people(len(train_x), owners, test or 0.0, secret, f"{name}: test")
+            kept, aside = split_people(len(train_x), owners, aside_by, secret, f"{name}: test")
             test_x, test_y = train_x[aside], train_y[aside]
             train_x, train_y = train_x[kept], train_y[kept]
             owners = None if owners is None else owners[kept.numpy()]
             hashes = None if hashes is None else hashes[kept.numpy()]
-        known = count_classes(train_y, test_y) if classes is None else classes
+        known = count_classes(train_y, test_y) if given is None else given
         if not known:
             train_y, test_y = train_y.to(torch.float32), test_y.to(torch.float32)
         records = len(train_x)
         everyone = records if count is None else count
         deal = disjoint.by_key(owners) if owners is not None else disjoint.iid(records, everyone, seed)
-        told = PublicCounts(population=count, classes=classes).plus(public or UNDECLARED)
+        told = PublicCounts(population=count, classes=given).plus(PublicCounts.of(public))
         made = cls(name, train_x, train_y, test_x, test_y, known, deal, declared=told, hashes=hashes)
         return made.scaled(told.ranges) if told.ranges else made
 

@@ -27,21 +27,31 @@ class FrameReader:
     frame: Any
 
     def __post_init__(self) -> None:
+        kind = type(self.frame)
         if not hasattr(self.frame, "columns"):
-            raise DataError(f"this is a {type(self.frame).__name__} and no data frame: give one that has columns.")
+            raise DataError(f"this is a {kind.__name__} and no data frame: give one that has columns.")
+        if not hasattr(kind, "__len__"):  # polars' lazy frames, and whatever else holds no rows yet
+            raise DataError(f"this is a {kind.__name__}, which holds no rows yet: call collect() on it first.")
         if twice := next((name for place, name in enumerate(self.names) if name in self.names[:place]), None):
             raise DataError(f"the data frame has two columns named {quoted(twice)}: rename one of them.")
 
     @property
     def names(self) -> list[str]:
         """Names of the columns, as words."""
-        return [str(name) for name in self.frame.columns]
+        return [str(name) for name in self._columns]
+
+    @property
+    def _columns(self) -> list[Any]:
+        names = getattr(self.frame, "column_names", None)  # pyarrow's tables, whose `columns` are the values
+        return names if isinstance(names, list) else list(self.frame.columns)
 
     def values(self, name: str) -> NDArray[Any]:
         """Returns a column as it is."""
         if name not in self.names:
-            raise DataError(f"the data frame has no column {quoted(name)}: it has {listed(self.names)}.")
-        found = np.asarray(self.frame[list(self.frame.columns)[self.names.index(name)]])
+            index = [str(one) for one in getattr(getattr(self.frame, "index", None), "names", ())]
+            aside = " (it is in the index: call reset_index() first)" if name in index else ""
+            raise DataError(f"the data frame has no column {quoted(name)}{aside}: it has {listed(self.names)}.")
+        found = np.asarray(self.frame[self._columns[self.names.index(name)]])
         if not len(found):
             raise DataError("the data frame has no records: give at least one.")
         return found

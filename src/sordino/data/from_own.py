@@ -19,6 +19,7 @@ from sordino.data.ranges import Outside, Range, in_ranges
 from sordino.data.records import require_owners
 from sordino.data.settings import PartitionSettings
 from sordino.errors import DataError
+from sordino.printable import quoted
 
 Batches = Iterable[tuple[Any, Any]]
 """What a `torch.utils.data.DataLoader` yields: inputs and labels, batch by batch."""
@@ -51,8 +52,17 @@ def from_dataframe(
         **options: what else `Federation.of` takes.
     """
     reader = FrameReader(frame)
+    label, client, drop = (
+        str(label),
+        None if client is None else str(client),
+        [drop] if isinstance(drop, str) else [str(one) for one in drop],
+    )
+    if label == client:
+        raise DataError(f"label and client both name the column {quoted(label)}: name two different ones.")
     for name in (label, *([client] if client else []), *drop):
         reader.values(name)  # or it says that there is none
+    if label in drop:
+        raise DataError(f"drop names the column {quoted(label)}, which is the label: keep it.")
     used = Columns.of([name for name in reader.names if name not in {label, client, *drop}], categories or {}, missing)
     if not used.names:
         raise DataError("the data frame has no columns left to learn from: drop fewer.")
@@ -66,8 +76,8 @@ def from_dataframe(
     if named is not None:
         require_owners(f"the data frame's column {client!r}", named)  # before a gap becomes a name like others
     owners = None if named is None else [str(name) for name in named]
-    public = options.get("public")
-    if public is not None and public.ranges:  # by the names of columns, which `of` does not know
+    public = PublicCounts.of(options.get("public"))
+    if public.ranges:  # by the names of columns, which `of` does not know
         ranges, options = ranges or public.ranges, options | {"public": replace(public, ranges=None)}
     options = {"name": "data frame"} | ({"classes": len(class_names)} if class_names else {}) | options
     read = torch.from_numpy(numbers)
@@ -116,6 +126,8 @@ def from_dataloaders(
         test: a loader of test records, or a share of the clients to set aside, or None.
         **options: what else `Federation.of` takes.
     """
+    if not isinstance(loaders, Iterable):
+        raise DataError(f"loaders is {quoted(loaders)}: give a list or a dictionary of data loaders, one a client.")
     named = loaders if isinstance(loaders, Mapping) else {str(place): one for place, one in enumerate(loaders)}
     if not named:
         raise DataError("there are no data loaders: give one a client.")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sordino.data.ranges import Range
 from sordino.errors import DataError
-from sordino.printable import counted
+from sordino.printable import counted, listed, quoted
 
 if TYPE_CHECKING:
     from sordino.data.federation import Federation
@@ -49,6 +49,21 @@ class PublicCounts:
     test: bool | None = None
     ranges: Mapping[str, Range] | None = None
     part: bool | None = None
+
+    @classmethod
+    def of(cls, told: PublicCounts | Mapping[str, Any] | None) -> PublicCounts:
+        """Returns what is declared, also where it comes as a dictionary.
+
+        Raises:
+            DataError: it names something that is no such fact.
+        """
+        if told is None or isinstance(told, PublicCounts):
+            return told or UNDECLARED
+        known = [field.name for field in fields(cls)]
+        unknown = [str(name) for name in told if name not in known] if isinstance(told, Mapping) else [str(told)]
+        if unknown:
+            raise DataError(f"public has no {quoted(unknown[0])}: it takes {listed(known)}.")
+        return cls(**told)
 
     def plus(self, other: PublicCounts) -> PublicCounts:
         """Returns these facts with what the other declares in their place."""
@@ -116,7 +131,10 @@ def _which(missing: list[str], suggested: PublicCounts, federation: Federation) 
     if "classes" not in missing:
         return ""
     if not suggested.classes:
-        return " (classes = 0: a number is predicted; where labels stand for classes, list them in data.class_names.)"
+        return (
+            " (classes = 0: a number is predicted; where labels stand for classes, give them as whole numbers from 0, "
+            "or list them in data.class_names.)"
+        )
     if len(federation.train_y) and int(federation.train_y.min()) > 0:
         return (
             " (No label is 0: where classes are numbered from 1, number them from 0, or list them in "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -37,7 +37,8 @@ def scaled(
     width = x.shape[-1]
     low, high = torch.full((width,), -1.0), torch.full((width,), 1.0)
     named = torch.zeros(width, dtype=torch.bool)
-    for feature, (least, most) in sorted(ranges.items(), key=lambda item: item[0] != EVERY):
+    for feature, ends in sorted(ranges.items(), key=lambda item: item[0] != EVERY):
+        least, most = _ends(feature, ends)
         if not least < most:
             raise DataError(f"public.ranges.{feature} is [{least:g}, {most:g}]: the lower end must come first.")
         place = slice(None) if feature == EVERY else _place(name, feature, columns, width, x.dim())
@@ -90,6 +91,16 @@ def in_ranges(
             )
     made = made.masked_fill(gaps, 0.0)
     return torch.cat([made, x[..., amounts:]], -1) if coded else made
+
+
+def _ends(feature: str, ends: Any) -> Range:
+    try:
+        least, most = (float(end) for end in ends)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"public.ranges.{feature} is {quoted(ends)}: give its lowest and its highest value, such as [0, 120]."
+        ) from None
+    return least, most
 
 
 def _place(name: str, feature: str, columns: Sequence[str], width: int, dimensions: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +12,9 @@ from torch import Tensor
 
 from sordino.data.keyed import shuffled
 from sordino.errors import DataError
+
+_LIKELY_CLASSES = 1000
+"""Labels up to this are believed to be classes, however few records there are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,31 +39,52 @@ def inputs(x: Tensor | ArrayLike) -> Tensor:
     Whole numbers of 16 bits or more stay whole (int64), for models that look them up; a model without embeddings is
     given them as float32 all the same (`models.suited`).
     """
-    tensor = x.cpu() if isinstance(x, Tensor) else _numbers(x)
+    if isinstance(x, Tensor) and x.is_meta:
+        raise DataError("inputs are a tensor on PyTorch's meta device, which holds no numbers: give one that does.")
+    tensor = x.detach().cpu() if isinstance(x, Tensor) else _numbers(x)
     if tensor.layout != torch.strided:
         raise DataError("inputs are a sparse tensor: call to_dense() on them first.")
     if not tensor.dim() or tensor.is_complex():
         raise DataError("inputs must be real numbers, one row a record: give an array of at least one dimension.")
+    if len(tensor) and not tensor.numel():
+        raise DataError(f"inputs have the shape {tuple(tensor.shape)}: a record must hold one number at least.")
     if tensor.dtype == torch.uint8:
         return tensor.to(torch.float32) / 255
     return tensor.to(torch.int64 if tensor.dtype in (torch.int16, torch.int32, torch.int64) else torch.float32)
 
 
 def _numbers(x: ArrayLike) -> Tensor:
+    if hasattr(x, "toarray"):  # scipy's
+        raise DataError("inputs are a sparse matrix: call toarray() on them first.")
+    if np.ma.is_masked(x):
+        raise DataError("inputs are an array with masked values: fill them in, or leave those records out.")
     try:
-        return torch.as_tensor(np.asarray(x))
+        return torch.as_tensor(_plain(np.asarray(x)))
     except (TypeError, ValueError):
         raise DataError(
             "inputs must be numbers, as many for each record: encode names, and fill gaps, first."
         ) from None
 
 
+def _plain(array: NDArray[Any]) -> NDArray[Any]:
+    """Returns an array as PyTorch takes it: rows one after the other, in this machine's order of bytes, writable."""
+    return np.require(array.astype(array.dtype.newbyteorder("="), copy=False), requirements=["C", "W"])
+
+
 def labels(y: Tensor | ArrayLike) -> Tensor:
-    """Returns integer labels as int64 and regression targets as float32."""
+    """Returns integer labels as int64, one a record, and regression targets as float32."""
     if not isinstance(y, Tensor) and (np.asarray(y).dtype.kind not in "iufb" or not np.ndim(y)):
         raise DataError("labels must be numbers: give each class a number 0, 1, … first.")
-    tensor = (y if isinstance(y, Tensor) else torch.as_tensor(np.asarray(y))).cpu()
-    return tensor.to(torch.float32 if tensor.is_floating_point() else torch.int64)
+    tensor = y.detach().cpu() if isinstance(y, Tensor) else torch.as_tensor(_plain(np.asarray(y)))
+    if tensor.is_floating_point():
+        return tensor.to(torch.float32)
+    return tensor.to(torch.int64).flatten() if tensor.dim() == 2 and tensor.shape[1] == 1 else tensor.to(torch.int64)
+
+
+def as_classes(y: Tensor) -> Tensor:
+    """Returns whole numbers that are stored as floats as the classes that they are declared to be."""
+    whole = y.is_floating_point() and y.dim() == 1 and bool((y == y.round()).all())
+    return y.to(torch.int64) if whole else y
 
 
 def require_owners(name: str, owners: NDArray[np.generic]) -> None:
@@ -80,10 +105,20 @@ def _nameless(owner: object) -> bool:
 
 
 def count_classes(*targets: Tensor) -> int:
-    """Returns the largest label + 1, or 0 when the targets are floats."""
+    """Returns the largest label + 1, two at least, or 0 when the targets are floats.
+
+    Raises:
+        DataError: there would be many more classes than records, which fills the memory before anything is learned.
+    """
     if targets[0].is_floating_point():
         return 0
-    return 1 + max((int(y.max()) for y in targets if len(y)), default=0)
+    largest = max((int(y.max()) for y in targets if len(y)), default=0)
+    if largest >= max(_LIKELY_CLASSES, sum(map(len, targets))):
+        raise DataError(
+            f"the largest label is {largest}, which makes {largest + 1} classes of fewer records: number the classes "
+            "from 0, give floats where a number is to be predicted, or say how many classes there are (classes=…)."
+        )
+    return max(2, 1 + largest)
 
 
 def split_people(

@@ -88,7 +88,13 @@ def in_memory(module: nn.Module | type[nn.Module]) -> nn.Module:
     if not isinstance(module, nn.Module):
         made = f"call it, model={module.__name__}()" if isinstance(module, type) else "give a torch.nn.Module"
         raise ModelError(f"model is {module!r}: {made}, or give settings of the recipe's model section.")
+    if isinstance(module, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+        raise ModelError(f"model is wrapped in {type(module).__name__}: give the network inside, model.module.")
+    if isinstance(getattr(module, "_orig_mod", None), nn.Module) or isinstance(module, torch.jit.ScriptModule):
+        raise ModelError("model is compiled, so nobody sees its layers: give it as it was before.")
     held = [*module.parameters(), *module.buffers()]
+    if any(each.is_meta for each in held):
+        raise ModelError("model has weights without numbers (on the meta device): call model.to_empty, and fill them.")
     return copy.deepcopy(module).cpu() if any(each.device.type != "cpu" for each in held) else module
 
 

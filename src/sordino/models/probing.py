@@ -125,7 +125,8 @@ def _forward(module: nn.Module, x: Tensor) -> Tensor:
         reason = str(error) if isinstance(error, RuntimeError | ValueError | IndexError) else repr(error)
         if isinstance(error, TypeError) and "positional argument" in str(error):
             reason += ": it is given one tensor of records; join several inputs into one, and take it apart in forward"
-        raise ModelError(f"the model does not accept records of shape {tuple(x.shape[1:])}: {reason}") from error
+        shape, hint = tuple(x.shape[1:]), "" if x.dim() > 1 else "; where a record is one number, give x[:, None]"
+        raise ModelError(f"the model does not accept records of shape {shape}: {reason}{hint}") from error
 
 
 def _close(left: Tensor, right: Tensor) -> bool:

@@ -62,6 +62,10 @@ class Outcome:
         reached = "no test records" if self.scores is None else self.scores.words()
         return f"{reached} after {counted(self.rounds, 'round')} ({self.folder})\n{self.certificate}"
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Shows in a notebook what `print` shows."""
+        printer.text("…" if cycle else str(self))
+
     @cached_property
     def model(self) -> nn.Module:
         """The module that was given (or named by the recipe), trained and ready to predict; a copy of its own.

@@ -84,6 +84,8 @@ def run(
     if isinstance(model, Mapping | ModelSection):
         sections, model = {**sections, "model": model}, None
     _require_kinds(recipe, federation, mechanism)
+    if watcher is not None and not callable(watcher):
+        raise RecipeError(f"watcher is {watcher!r}: give a function that takes the metrics of a round, or leave it out")
     if resume and not out:
         raise RecipeError("resume needs out: name the folder of the run to go on with")
     if recipe is None and resume and out and RunFolder(Path(out)).begun:
@@ -135,11 +137,21 @@ def run(
     )
 
 
+_MADE_OF: dict[tuple[type, type], str] = {
+    (Recipe, str): "sordino.Recipe.load makes a Recipe of a file",
+    (Recipe, type(Path())): "sordino.Recipe.load makes a Recipe of a file",
+    (Recipe, dict): "sordino.Recipe.from_dict makes a Recipe of it",
+    (Federation, tuple): "sordino.Federation.of(x, y) makes a Federation of arrays",
+}
+"""How what somebody gives becomes what is asked for."""
+
+
 def _require_kinds(recipe: object, federation: object, mechanism: object) -> None:
     """Refuses arguments of another kind than they are said to have."""
     for field, given, kind in (("recipe", recipe, Recipe), ("federation", federation, Federation)):
         if given is not None and not isinstance(given, kind):
-            raise RecipeError(f"{field} is a {type(given).__name__}: give a sordino {kind.__name__}, or leave it out")
+            made = _MADE_OF.get((kind, type(given)), f"give a sordino {kind.__name__}, or leave it out")
+            raise RecipeError(f"{field} is a {type(given).__name__}: {made}")
     if mechanism is not None and not isinstance(mechanism, Mechanism):
         raise RecipeError(f'mechanism is {mechanism!r}: give settings, such as {{"name": "dp_sgd"}}, or a Mechanism')
 

@@ -47,7 +47,7 @@ def assemble(
     mechanism: Mechanism | None = None,
 ) -> RunContext:
     """Returns the context of a run; a model, data or mechanism of the user's own take the recipe's place."""
-    found = Settled(recipe) if model or mechanism else settle(recipe, federation)
+    found = Settled(recipe) if model is not None or mechanism is not None else settle(recipe, federation)
     recipe = found.recipe
     federation = featured(recipe, declared(recipe, federation or load(recipe)))
     module = built(recipe, federation) if model is None else models.in_memory(model)

@@ -101,6 +101,10 @@ class Certificate:
                 return entry
         raise LedgerError(f"the certificate promises nothing to a {unit} against the {observer}")
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Shows in a notebook what `print` shows."""
+        printer.text("…" if cycle else str(self))
+
     def __str__(self) -> str:
         """Returns a line for each promise; `Outcome.document` is the certificate to publish."""
         told = [f"Certificate of {self.federation}: {self.releases} releases, δ = {self.delta:g}"]
