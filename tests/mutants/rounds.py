@@ -268,7 +268,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *killed_by(
         "review/test_what_was_published.py::test_fewer_releases_in_the_public_certificate_are_found",
         "account/certificate/published.py",
-        ("believe what a document lists", "_no_better", returned("True")),
+        ("believe what a document lists", "_no_better", returned("True", "honest")),
     ),
     *killed_by(
         "review/test_what_was_published.py::test_a_certificate_from_before_a_runs_last_releases_is_an_old_one",

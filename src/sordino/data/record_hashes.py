@@ -17,11 +17,11 @@ def record_hashes(x: Tensor, y: Tensor) -> NDArray[np.uint64]:
     """
     count, x = len(x), x.to(torch.float32)
     gaps = x.isnan()
-    rows = (x.masked_fill(gaps, float("nan")) if gaps.any() else x).contiguous().numpy().reshape(count, -1)
-    labels = y.contiguous().numpy().reshape(count, -1)
+    rows = (x.masked_fill(gaps, float("nan")) if gaps.any() else x).contiguous().numpy()
+    labels = y.contiguous().numpy()
     out = np.empty((count, 2), np.uint64)
     for place in range(count):
-        digest = hashlib.blake2b(rows[place].data, digest_size=16)
-        digest.update(labels[place].data)
+        digest = hashlib.blake2b(rows[place].tobytes(), digest_size=16)
+        digest.update(labels[place].tobytes())
         out[place] = np.frombuffer(digest.digest(), np.uint64)
     return out
