@@ -17,8 +17,8 @@ from papers.tasks import Task
 def within(minutes: float, experiments: Sequence[Experiment], runner: ExperimentRunner, again: bool = False) -> str:
     """Plays what is missing of experiments, as much as fits into some minutes; returns what that came to.
 
-    Seed by seed over all experiments, of each seed the experiment first that takes least; a run is begun only if it
-    should end in time, and one that does not goes on the next time.
+    In the order of `by_seed`; a run is begun only if it should end in time, and one that does not goes on the next
+    time.
     """
     limit, trained = TimeLimit(minutes), [one for one in experiments if one.kind == "training"]
     cost = partial(_cost, runner)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from papers.cited import PAPERS
-from papers.estimates import told
+from papers.estimates import beyond, told
 from papers.experiment import Experiment, Paper
 from papers.experiment_runner import ExperimentRunner
 from papers.nothing_to_run import NOTHING_TO_RUN
@@ -21,16 +21,18 @@ from papers.sections import section
 
 ROOM = Path(__file__).parent
 PICTURES = Path("img") / "reproduction"
-TOGETHER = "all"
 _LEGEND = """`equal`: the same to the printed digits, or the statement holds. `close`: within the stated tolerance,
 or within two standard deviations of our seeds. `undecided`: the seeds lie too far apart to tell. `differs`: none of
 these. `not reproducible as printed`: it cannot follow from what is printed, for the reason that is given. `not run`:
 left out, as is said there. `quick` runs have fewer rounds or cases, `full` runs the paper's; both as many seeds as they
 say. One seed has no spread: what it puts less than 0.05 (5 points) from the printed number is `undecided`.
 """
-_TAKES = """Time of one core that does nothing else: by what other seeds of the same took, else by network and records
-(`papers/estimates.py`). `sordino reproduce --budget MINUTES --docs docs` plays as much of it as fits, seed by seed,
-what takes least first, and adds it to `papers/runs`; `sordino reproduce ID --full --docs docs` plays all of an id.
+_TAKES = """Processor time of one core: what other seeds of the same took, else by network and records
+(`papers/estimates.py`, measured by `python -m papers.rates`); what several ids share counts for each of them. What
+takes least comes first. `sordino reproduce --budget MINUTES --docs docs` plays as much as fits, seed by seed in this
+order, and adds it to `papers/runs`; `sordino reproduce ID --full --docs docs` plays all of an id.
+"""
+_BEYOND = """**More than two cores do in three hours**, which is six hours of one: these are played last.
 """
 _INTRO = f"""# The five papers, run again
 
@@ -84,17 +86,20 @@ def pages(
     records: Mapping[str, ExperimentRecord], experiments: Mapping[str, Experiment], store: RunStore
 ) -> dict[str, str]:
     """Returns the text of every page by its file name."""
-    takes = {id_: _takes(one, records.get(id_), store) for id_, one in experiments.items()}
-    takes |= {TOGETHER: _together([one for id_, one in experiments.items() if takes[id_]], store)}
+    takes = {
+        id_: left_of(one, store)
+        for id_, one in experiments.items()
+        if id_ not in records or not records[id_].whole(one)
+    }
+    together = _together([experiments[id_] for id_ in takes], store)
     own = {f"{paper.page}.md": _page(paper, records, experiments, takes) for paper in PAPERS}
-    return {"README.md": _summary(records, experiments, takes), **own}
+    return {"README.md": _summary(records, experiments, takes, together), **own}
 
 
-def _takes(experiment: Experiment, record: ExperimentRecord | None, store: RunStore) -> str:
-    """Returns what all takes that is missing of an experiment; empty where it is whole."""
-    if experiment.kind == "exact" or (record is not None and record.whole(experiment)):
-        return ""
-    return told(left(experiment, ExperimentRunner(Path(), quick=False, store=store)))
+def left_of(experiment: Experiment, store: RunStore) -> float:
+    """Returns the processor seconds of all that is missing of an experiment's full form."""
+    runner = ExperimentRunner(Path(), quick=False, store=store)
+    return 0.0 if experiment.kind == "exact" else left(experiment, runner)
 
 
 def _of(paper: Paper, experiments: Mapping[str, Experiment]) -> list[Experiment]:
@@ -103,12 +108,16 @@ def _of(paper: Paper, experiments: Mapping[str, Experiment]) -> list[Experiment]
 
 def _together(waiting: Sequence[Experiment], store: RunStore) -> str:
     """Returns how many runs are missing in all, and what they take, those that experiments share counted once."""
-    tasks = by_seed(waiting, ExperimentRunner(Path(), quick=False, store=store))
+    training = [experiment for experiment in waiting if experiment.kind == "training"]
+    tasks = by_seed(training, ExperimentRunner(Path(), quick=False, store=store))
     return f"{len(tasks):,} runs, {told(sum(expected(task, store) for task in tasks))}"
 
 
 def _summary(
-    records: Mapping[str, ExperimentRecord], experiments: Mapping[str, Experiment], takes: Mapping[str, str]
+    records: Mapping[str, ExperimentRecord],
+    experiments: Mapping[str, Experiment],
+    takes: Mapping[str, float],
+    together: str,
 ) -> str:
     heads = ["paper", "idea, and our certified form", "in short", *STATUSES]
     rows = [f"| {' | '.join(heads)} |", "|---|---|---|" + "---:|" * len(STATUSES)]
@@ -117,7 +126,7 @@ def _summary(
         idea = f"{paper.idea}: [`{paper.mechanism}`](../mechanisms/{paper.mechanism}.md)"
         rows.append(f"| [{paper.authors}]({paper.page}.md) | {idea} | {paper.outcome} | {_counts(mine)} |")
     rows.append(f"| **all** | | | {_counts(list(records.values()))} |")
-    return "\n".join([_INTRO, *rows, "", _waiting(records, experiments, takes)])
+    return "\n".join([_INTRO, *rows, "", _waiting(records, experiments, takes, together)])
 
 
 def _counts(records: Sequence[ExperimentRecord], blank: str = "0") -> str:
@@ -127,21 +136,29 @@ def _counts(records: Sequence[ExperimentRecord], blank: str = "0") -> str:
 
 
 def _waiting(
-    records: Mapping[str, ExperimentRecord], experiments: Mapping[str, Experiment], takes: Mapping[str, str]
+    records: Mapping[str, ExperimentRecord],
+    experiments: Mapping[str, Experiment],
+    takes: Mapping[str, float],
+    together: str,
 ) -> str:
-    """Returns what is not full, or has fewer seeds than it should, with what that takes."""
-    rows = ["| id | stands as | left out | what is missing takes |", "|---|---|---|---|"]
-    for id_, experiment in experiments.items():
-        record = records.get(id_)
-        if record is not None and record.whole(experiment):
-            continue
-        link = f"[{id_}]({experiment.paper.page}.md{f'#{id_}' if record else ''})"
-        stands = "nothing" if record is None else record.size()
-        rows.append(f"| {link} | {stands} | {_missing(record, experiment)} | {takes[id_]} |")
-    if len(rows) == 2:
+    """Returns what is not full, or has fewer seeds than it should, with what that takes, the least first."""
+    if not takes:
         return ""
-    rows.append(f"| **all**, shared runs once | | | {takes[TOGETHER]} |")
-    return "\n".join(["## What is not full yet, or has fewer seeds than it should\n", _TAKES, *rows, ""])
+    heads = ["| id | stands as | left out | what is missing takes |", "|---|---|---|---|"]
+    rows: tuple[list[str], list[str]] = ([], [])
+    for id_ in sorted(takes, key=lambda id_: takes[id_]):
+        rows[beyond(takes[id_])].append(_open(records.get(id_), experiments[id_], takes[id_]))
+    parts = ["## What is not full yet, or has fewer seeds than it should\n", _TAKES]
+    parts += [*heads, *rows[0], ""] if rows[0] else []
+    parts += [_BEYOND, *heads, *rows[1], ""] if rows[1] else []
+    return "\n".join([*parts, f"All of it, shared runs counted once: {together}.\n"])
+
+
+def _open(record: ExperimentRecord | None, experiment: Experiment, takes: float) -> str:
+    """Returns the row of an id that is not whole."""
+    link = f"[{experiment.id}]({experiment.paper.page}.md{f'#{experiment.id}' if record else ''})"
+    stands = "nothing" if record is None else record.size()
+    return f"| {link} | {stands} | {_missing(record, experiment)} | {told(takes)} |"
 
 
 def _missing(record: ExperimentRecord | None, experiment: Experiment) -> str:
@@ -159,13 +176,13 @@ def _page(
     paper: Paper,
     records: Mapping[str, ExperimentRecord],
     experiments: Mapping[str, Experiment],
-    takes: Mapping[str, str],
+    takes: Mapping[str, float],
 ) -> str:
     mine = _of(paper, experiments)
     text = quoted((ROOM / "introductions" / f"{paper.page}.md").read_text(encoding="utf-8"), records)
     parts = [f"# {paper.title}\n", f"{paper.authors} · [all five papers](README.md)\n", text]
     parts += ["## Every table, figure and claim\n", _by_id(mine, records), _nothing(paper), _LEGEND]
-    parts += [section(records[one.id], one, takes[one.id]) for one in mine if one.id in records]
+    parts += [section(records[one.id], one, takes.get(one.id)) for one in mine if one.id in records]
     return "\n".join(parts)
 
 

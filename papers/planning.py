@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from papers.estimates import seconds
+from papers.estimates import beyond, seconds
 from papers.experiment import Experiment
 from papers.experiment_runner import ExperimentRunner
 from papers.run_store import RunStore
@@ -82,15 +82,21 @@ def complete(experiment: Experiment, runner: ExperimentRunner) -> int:
 
 
 def by_seed(experiments: Sequence[Experiment], runner: ExperimentRunner, again: bool = False) -> list[Task]:
-    """Returns what is missing of experiments, seed by seed, of each first the experiment that takes least."""
-    rows: list[tuple[int, float, int, float, Task]] = []
+    """Returns what is missing of experiments, seed by seed, of each first the experiment that takes least.
+
+    What two cores cannot do in three hours comes last, all its seeds: it would keep the others from theirs.
+    """
+    rows: list[tuple[bool, int, float, int, float, Task]] = []
     for place, experiment in enumerate(experiments):
-        lacking = missing(plan(experiment, runner), runner.store, again)
-        for seed in {task.recipe.run.seed for task in lacking}:
-            mine = [(expected(task, runner.store), task) for task in lacking if task.recipe.run.seed == seed]
+        lacking = [
+            (expected(task, runner.store), task) for task in missing(plan(experiment, runner), runner.store, again)
+        ]
+        long = beyond(sum(cost for cost, _ in lacking))
+        for seed in {task.recipe.run.seed for _, task in lacking}:
+            mine = [(cost, task) for cost, task in lacking if task.recipe.run.seed == seed]
             total = sum(cost for cost, _ in mine)
-            rows += [(seed, total, place, cost, task) for cost, task in mine]
-    return missing([task for *_, task in sorted(rows, key=lambda row: row[:4])], runner.store, again)
+            rows += [(long, seed, total, place, cost, task) for cost, task in mine]
+    return missing([task for *_, task in sorted(rows, key=lambda row: row[:5])], runner.store, again)
 
 
 def left(experiment: Experiment, runner: ExperimentRunner) -> float:

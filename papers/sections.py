@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from papers.estimates import beyond, told
 from papers.experiment import Experiment
 from papers.printed_line import PrintedLine, footnoted, joined
 from papers.record import ExperimentRecord
@@ -20,9 +21,9 @@ _MARKS = {
 }
 
 
-def section(record: ExperimentRecord, experiment: Experiment, takes: str = "") -> str:
-    """Returns the section of an experiment."""
-    parts = [f"### {record.id}\n", f"{experiment.title} ({experiment.place}). {_how(record, experiment)}\n"]
+def section(record: ExperimentRecord, experiment: Experiment, takes: float | None = None) -> str:
+    """Returns the section of an experiment, of which something is missing that takes some processor seconds."""
+    parts = [f"### {record.id}\n", f"{experiment.title} ({experiment.place}). {_how(record, experiment, takes)}\n"]
     parts += _matrix(record, experiment) if experiment.title.startswith("Readings") else _table(record, takes)
     parts += [
         f'<img src="../img/reproduction/{key}.svg" alt="{title}" height="{_HEIGHT}">\n'
@@ -35,7 +36,7 @@ def section(record: ExperimentRecord, experiment: Experiment, takes: str = "") -
     return "\n".join(parts)
 
 
-def _table(record: ExperimentRecord, takes: str) -> list[str]:
+def _table(record: ExperimentRecord, takes: float | None) -> list[str]:
     """Returns one row a line; what was left out says how long it takes."""
     lines, notes = footnoted([_with_estimate(line, takes) for line in record.lines])
     rows = ["| quantity | printed | ours | status | why |", "|---|---|---|---|---|"]
@@ -45,8 +46,8 @@ def _table(record: ExperimentRecord, takes: str) -> list[str]:
     return [*rows, "", *(f"{note}\n" for note in notes)]
 
 
-def _with_estimate(line: PrintedLine, takes: str) -> PrintedLine:
-    estimate = f"what is missing takes {takes}" if line.status == "not run" and takes else ""
+def _with_estimate(line: PrintedLine, takes: float | None) -> PrintedLine:
+    estimate = f"what is missing takes {told(takes)}" if line.status == "not run" and takes is not None else ""
     return replace(line, why=joined(line.why, estimate))
 
 
@@ -84,15 +85,17 @@ def _own(why: str, experiment: Experiment) -> bool:
     )  # fmt: skip
 
 
-def _how(record: ExperimentRecord, experiment: Experiment) -> str:
-    """Returns how big the experiment was run."""
+def _how(record: ExperimentRecord, experiment: Experiment, takes: float | None) -> str:
+    """Returns how big the experiment was run, and what the rest takes."""
+    rest = "" if takes is None else f" What is missing takes about {told(takes)} of one core"
+    rest += ", more than two do in three hours." if takes is not None and beyond(takes) else "." if rest else ""
     few = record.seeds < experiment.seeds
     seeds = "one" if record.seeds == 1 else str(record.seeds)
     whole = experiment.whole or (f"{seeds} of {experiment.seeds} seeds" if few else f"{record.seeds} seeds")
     if record.short:
         whole += f"; quick on {', '.join(record.short)}: {experiment.quick_form(record.seeds)}"
     quick = f"Quick: {experiment.quick_form(record.seeds)}."
-    return {"exact": "No training.", "full": f"Full: {whole}.", "quick": quick}[record.scale]
+    return {"exact": "No training.", "full": f"Full: {whole}.", "quick": quick}[record.scale] + rest
 
 
 def _cell(text: str) -> str:

@@ -25,7 +25,8 @@ CLIENTS = (
     PIXELS,
     "What keeps Adam and RMSprop from dividing by zero is printed as 10e-8, so 1e-7, under RMSprop's root (for Adam "
     "under it and beside it): ours is added to the root, as in PyTorch.",
-    "The paper averages ten experiments; ours are as many as the seeds that are told.",
+    "The paper averages ten experiments, for which every figure would take more than an hour of one core; ours are as "
+    "many as the seeds that are told.",
     "K local updates are K steps, as the text has it; k of Algorithm 3 runs from 0 to K, which would be one more.",
 )
 SHARED = (

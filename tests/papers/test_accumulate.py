@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,16 +12,17 @@ import torch
 import typer
 from papers.catalogue import EXPERIMENTS
 from papers.cited import BAEK
-from papers.estimates import seconds, told
+from papers.estimates import RATES, Rate, beyond, kind, passed, seconds, told
 from papers.experiment import Experiment, ExperimentResult
 from papers.experiment_runner import ExperimentRunner, recipe_of
 from papers.planning import by_seed, complete, expected, left, plan
 from papers.printed_line import accuracy
-from papers.run_store import ROOM, RunStore, read_lines
-from papers.tasks import missing
+from papers.run_store import ROOM, RunStore, StoredLine, read_lines
+from papers.tasks import Task, missing
 from typer.testing import CliRunner
 
-from papers import accumulate, experiment_runner, performing, record
+from papers import accumulate, estimates, experiment_runner, performing, rates, record
+from sordino.apart import processes
 from sordino.cli.reproduce import reproduce
 from sordino.data.catalogue import DATASETS
 from sordino.runs.setup import load
@@ -46,6 +48,61 @@ def test_seeds_come_one_after_the_other_of_each_first_what_takes_least(tmp_path:
              by_seed([a_figure("long", 8), a_figure("short", 1, seeds=2), a_figure("middle", 4)], runner)]  # fmt: skip
     assert order == [(0, 1), (0, 2), (0, 4), (0, 5), (0, 8), (0, 9), (1, 1), (1, 2), (1, 4), (1, 5), (1, 8), (1, 9),
                      (2, 4), (2, 5), (2, 8), (2, 9)]  # fmt: skip
+
+
+def test_what_two_cores_cannot_do_in_three_hours_comes_after_every_seed_of_the_others(tmp_path: Path) -> None:
+    def find(runner: ExperimentRunner) -> ExperimentResult:
+        one = ["mechanism.name=fedavg", "data.name=mnist", "model.name=cnn_tfp", "run.rounds=5000"]
+        return ExperimentResult((accuracy("a", 0.9, *runner.play({"a": one})["a"].last()),))
+
+    runner, long = a_runner(tmp_path), Experiment("long", BAEK, "Fig. 0", "a figure", find)
+    assert beyond(left(long, runner)) and not beyond(left(a_figure("short", 1), runner))
+    order = [(task.recipe.run.rounds, task.recipe.run.seed) for task in by_seed([long, a_figure("short", 1)], runner)]
+    assert order == [(1, 0), (2, 0), (1, 1), (2, 1), (1, 2), (2, 2), (5000, 0), (5000, 1), (5000, 2)]
+
+
+def test_every_network_that_is_trained_has_a_rate_and_the_command_a_recipe_to_measure_it_by() -> None:
+    figures = [one for one in EXPERIMENTS.values() if one.kind == "training"]
+    runner = ExperimentRunner(Path(), False, seeds=1)  # a plan is made once, and no other test asks for this one
+    kinds = {kind(task.recipe) for one in figures for task in plan(one, runner)}
+    assert kinds == set(RATES)
+    for name in RATES:
+        assert kind(rates.representative(name)) == name
+
+
+def test_a_rate_is_what_runs_took_that_differ_by_rounds_and_by_how_often_they_are_tested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    true = Rate(0.001, 0.002, 3.0)
+
+    def played(tasks: list[Task], store: RunStore, *_: object) -> None:
+        for task in tasks:
+            rounds, every = task.recipe.run.rounds, task.recipe.run.evaluate_every
+            looks = rounds // every * estimates.tested(task.recipe)
+            cpu = true.begin + rounds * passed(task.recipe) * true.trained + looks * true.tested
+            key, of = store.keys(task.what, task.recipe)
+            store.lines[key] = StoredLine(key, of, task.what, 0, "", cpu, {})
+
+    monkeypatch.setattr(rates, "perform", played)
+    assert rates.measured("svm", tmp_path) == true
+
+
+def test_runs_are_played_by_processes_that_keep_freed_memory_unless_the_user_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, str | None]] = []
+
+    def looked(jobs: int, begin: Callable[..., None], *given: object) -> object:
+        seen.append({name: os.environ.get(name) for name in performing.MEMORY})
+        return processes(jobs, begin, *given)
+
+    for name in performing.MEMORY:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MALLOC_TOP_PAD_", "1")
+    monkeypatch.setattr(performing, "processes", looked)
+    performing.perform([], RunStore(), tmp_path, 2, lambda done, total: None)
+    assert seen == [{**performing.MEMORY, "MALLOC_TOP_PAD_": "1"}]
+    assert {name for name in performing.MEMORY if name in os.environ} == {"MALLOC_TOP_PAD_"}
 
 
 def test_what_two_figures_share_is_planned_once(tmp_path: Path) -> None:

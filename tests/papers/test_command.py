@@ -8,6 +8,7 @@ import pytest
 import typer
 from click.testing import Result
 from papers.catalogue import EXPERIMENTS
+from papers.estimates import beyond
 from papers.experiment_runner import ExperimentRunner
 from papers.nothing_to_run import NOTHING_TO_RUN
 from papers.printed_line import statement
@@ -147,6 +148,21 @@ def test_nothing_is_left_out_without_its_estimate() -> None:
         assert not waits or re.search(r"\| [\d.]+ (s|minutes|hours) \|$", rows[0]), f"{id_}: nobody says what it takes"
         for line in found.lines if found else ():
             assert line.status != "not run" or line.why.startswith("a run ends before") or waits, line.quantity
+
+
+def test_what_is_left_is_in_the_order_of_what_it_takes_and_says_what_is_too_much() -> None:
+    root = Path(__file__).parents[2]
+    records, store = record.kept(root / "papers" / "records", EXPERIMENTS), RunStore(ROOM)
+    told = pages.pages(records, EXPERIMENTS, store)
+    before, _, after = told["README.md"].partition("## What is not full yet")[2].partition("**More than two cores")
+    rows = {id_: re.findall(r"^\| \[([\w-]+)\]", part, re.M) for id_, part in (("within", before), ("beyond", after))}
+    takes = {id_: pages.left_of(EXPERIMENTS[id_], store) for part in rows.values() for id_ in part}
+    assert list(takes) == sorted(takes, key=lambda id_: takes[id_])
+    assert {id_ for id_, seconds in takes.items() if beyond(seconds)} == set(rows["beyond"])
+    for id_ in rows["beyond"]:
+        if id_ in records:
+            (own,) = re.findall(rf"^### {id_}$\n\n(.+)$", told[f"{EXPERIMENTS[id_].paper.page}.md"], re.M)
+            assert own.endswith("hours of one core, more than two do in three hours."), id_
 
 
 NUMBERED = {
