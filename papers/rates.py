@@ -32,7 +32,10 @@ def representative(named: str) -> Recipe:
 
 
 def measured(named: str, folder: Path) -> Rate:
-    """Returns a kind's rate: of runs of one round, of several, and of several that are tested after each."""
+    """Returns a kind's rate: of runs of one round, of several, and of several that are tested after each.
+
+    **Edge cases**: what cannot be told from what else the machine does is 0, and has to be measured again.
+    """
     recipe, store = representative(named), RunStore()
     rounds = 1 + max(2, min(40, round(_MORE / (RATES[named].trained * passed(recipe)))))
     plain, *others = (
