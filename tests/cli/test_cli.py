@@ -266,6 +266,15 @@ def test_settings_are_explained_by_section_and_mechanism_with_their_choices(comm
     assert "dp_sdg" in refused and "dp_sgd" in refused
 
 
+def test_a_narrow_terminal_is_told_every_promise(command, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    told = command("run", "--set", "run.rounds=1", "--out", "run", cwd=tmp_path).stdout
+    words = " ".join(told.split())
+    assert "…" not in words.split("ledger")[0]
+    assert "· client against the server (zero_out): certified, ε = 1, μ = " in words
+    assert "columns to see which class was taken for which" in words
+
+
 @pytest.mark.parametrize("option", ["--model", "--data"])
 @pytest.mark.parametrize(
     ("source", "says"),

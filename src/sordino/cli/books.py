@@ -16,11 +16,16 @@ from sordino.printable import printable
 if TYPE_CHECKING:
     from sordino.account.certificate.document import CertificateDocument, Promise
 
+_NARROW = 70
+"""Columns of a terminal that the table of a certificate needs, with its claims."""
 _STYLE = {"certified": "green", "claimed-only": "yellow", "unprotected": "red"}
 
 
-def certificate(told: CertificateDocument) -> RenderableType:
-    """Returns a certificate in short; `sordino certificate RUN` prints all of it."""
+def certificate(told: CertificateDocument, width: int = 80) -> RenderableType:
+    """Returns a certificate in short; `sordino certificate RUN` prints all of it.
+
+    **Edge cases**: where its table would be cut off, a line says each promise.
+    """
     about = Text(printable(f"Certificate of {told.federation}: {told.releases} releases, δ = {told.delta:g}"))
     table = Table(title=about, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("unit", "observer", "adjacency", "status"):
@@ -30,6 +35,8 @@ def certificate(told: CertificateDocument) -> RenderableType:
         table.add_column(column, justify="right")
     for one in told.promises:
         table.add_row(*list(_cells(one))[: len(table.columns)])
+    narrow = width < _NARROW
+    promised = [about, *(Text(_in_words(one)) for one in told.promises)] if narrow else [table]
     lines = [Text(printable(line)) for line in _told_once(told.promises)]
     if told.simulation:
         lines.append(Text(_SEEDED, style="yellow"))
@@ -37,10 +44,16 @@ def certificate(told: CertificateDocument) -> RenderableType:
         played = (told.statement.secure_sum or "").split(";")[0]
         lines.append(Text(printable(f"secure sum: {played} (`sordino certificate` says what it withstands)")))
     head = f"ledger {told.ledger_head[:16]}…, signed by {told.public_key[:16]}…"
-    return Group(table, *lines, Text(head, style="dim"))
+    return Group(*promised, *lines, Text(head, style="dim"))
 
 
 _SEEDED = "simulation: the noise came from a seed, so certified numbers hold for the same run with unseeded noise"
+
+
+def _in_words(one: Promise) -> str:
+    claimed = "" if one.claimed_epsilon is None else f", claimed ε {number(one.claimed_epsilon)}"
+    against = f"{one.unit} against the {one.observer} ({one.adjacency})"
+    return f"· {against}: {one.status}, ε = {number(one.epsilon)}, μ = {number(one.numbers.mu)}{claimed}"
 
 
 def _cells(one: Promise) -> Iterator[str | Text]:

@@ -72,6 +72,10 @@ def run(
         raise typer.Exit(3)
 
 
+_WIDEST = 1000
+"""Columns of a terminal that shows any table."""
+
+
 @contextmanager
 def _warnings_in_words() -> Iterator[None]:
     """Prints sordino's warnings as plain sentences on stderr; others as Python does."""
@@ -104,10 +108,13 @@ def _summary(outcome: Outcome) -> None:
     took = f"after {counted(outcome.rounds, 'round')} in {outcome.seconds:.1f} s ({reason[outcome.stopped]})"
     console.print(f"\n{reached} {took}\n", soft_wrap=not console.is_terminal)
     table = _confusion(outcome.scores, outcome.context.federation.class_names)
-    if table is not None:
+    wide = console.options.update(width=_WIDEST)
+    if table is not None and (needed := console.measure(table, options=wide).maximum) > console.width:
+        console.print(f"widen the terminal to {needed} columns to see which class was taken for which\n")
+    elif table is not None:
         console.print(table)
     console.print(f"{steps_in_words(outcome.context)}\n")
-    console.print(certificate(outcome.document))
+    console.print(certificate(outcome.document, console.width))
     folder = shown(outcome.folder)
     console.print(f"\nrun folder: {folder} (public/ may be shown to anybody, private/ to nobody)", soft_wrap=True)
     named = shown(shlex.quote(str(outcome.folder)))
