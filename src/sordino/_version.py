@@ -1,3 +1,3 @@
 """The version of the package."""
 
-__version__ = "0.11.0"
+__version__ = "0.12.0"
