@@ -14,6 +14,10 @@ import torch
 from results import machine, put
 from torch.nn import functional
 
+from sordino.train.layers.conv import Conv2d
+from sordino.train.layers.layer import Component
+from sordino.train.layers.pool import MaxPool2d
+
 RECORDS, INPUTS, OUTPUTS, BLOCK = 6000, 784, 32, 160
 TURNS = 15
 
@@ -79,7 +83,8 @@ SHAPES = {
     "inner_errors": (600, 25, 32),
 }
 """What W4's layers work on, a tenth of the records."""
-WINDOWS = (2, 2), (1, 1), (0, 0), (1, 1), False
+POOL = MaxPool2d((2, 2), (1, 1), (0, 0), (1, 1), False, rectified=True)
+SECOND = Conv2d(Component(0, (32, 16, 4, 4)), None, (2, 2), (0, 0))
 
 
 def patches(images: torch.Tensor) -> None:
@@ -95,15 +100,15 @@ def convolutions(dtype: torch.dtype) -> list[tuple[str, float]]:
     of = {name: torch.rand(shape, generator=draws).to(dtype) for name, shape in SHAPES.items()}
     for name in ("first", "wide", "inner", "second", "wrong"):
         of[name] = of[name].to(memory_format=torch.channels_last)
-    ops, padded = torch.ops.aten, functional.pad(of["images"], (3, 3, 3, 3))
-    pooled, places = ops.max_pool2d_with_indices(of["wide"], *WINDOWS)
-    layer = of["wrong"], of["inner"], of["second"], None, (2, 2), (0, 0), (1, 1), False, (0, 0), 1
+    padded, rows = functional.pad(of["images"], (3, 3, 3, 3)), of["second"].contiguous().view(1, -1)
+    wide, inner, wrong = (of[name].unsqueeze(0) for name in ("wide", "inner", "wrong"))
+    _, places = POOL.forward(rows, wide)
     parts = {
         "first convolution": lambda: functional.conv2d(of["images"], of["first"], stride=2, padding=3),
         "second convolution": lambda: functional.conv2d(of["inner"], of["second"], stride=2),
-        "its error at the inputs": lambda: ops.convolution_backward(*layer, (True, False, False)),
-        "first pool": lambda: ops.max_pool2d_with_indices(of["wide"], *WINDOWS),
-        "first pool, back": lambda: ops.max_pool2d_with_indices_backward(pooled, of["wide"], *WINDOWS, places),
+        "its error at the inputs": lambda: SECOND.backward(rows, inner, wrong),
+        "first pool and ReLU": lambda: POOL.forward(rows, wide),
+        "first pool and ReLU, back": lambda: POOL.backward(rows, places, inner),
         "patches, first": lambda: patches(padded),
         "patches, second": lambda: of["inner"].unfold(2, 4, 2).unfold(3, 4, 2).permute(0, 2, 3, 4, 5, 1).contiguous(),
         "gradients of single records, first": lambda: torch.bmm(of["errors"].mT, of["patches"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import accumulate
 
 from torch import nn
@@ -63,17 +64,21 @@ def _layers(links: list[ChainLink], components: Components) -> list[Layer] | str
 
 
 def _pooled_first(layers: list[Layer]) -> list[Layer]:
-    """Returns the layers with ReLU after max-pooling where it stood before it, and so has fewer entries to look at.
+    """Returns the layers with ReLU inside max-pooling where it stood next to it, and so has fewer entries to look at.
 
     Outputs and gradients stay the same to the last bit: max(·, 0) is monotone, so that it commutes with maxima; where
     the maximum of a window is positive its place is the same (the first one among equals), and elsewhere no gradient
     passes in either order.
     """
-    ordered = list(layers)
-    for place in range(1, len(ordered)):
-        before, after = ordered[place - 1], ordered[place]
-        if isinstance(before, Relu) and isinstance(after, MaxPool2d):
-            ordered[place - 1 : place + 1] = after, before
+    ordered: list[Layer] = []
+    for layer in layers:
+        before = ordered[-1] if ordered else None
+        if isinstance(layer, Relu) and isinstance(before, MaxPool2d):
+            ordered[-1] = replace(before, rectified=True)
+        elif isinstance(layer, MaxPool2d) and isinstance(before, Relu):
+            ordered[-1] = replace(layer, rectified=True)
+        else:
+            ordered.append(layer)
     return ordered
 
 
