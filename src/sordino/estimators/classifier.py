@@ -93,16 +93,20 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         check_classification_targets(y)
         self.classes_ = classes_of(self.classes, y)
         places = torch.from_numpy(np.searchsorted(self.classes_, y).astype(np.int64))
-        return self._train(X, places, len(self.classes_), groups)
+        return self._train(X, places, max(2, len(self.classes_)), groups)  # a model of one class has nothing to say
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Returns the likeliest class of each row."""
-        places = self._outputs(X).argmax(1)
+        places = self._known(X).argmax(1)
         chosen: NDArray[Any] = self.classes_[places]
         return chosen
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Returns the probability of each class, in the order of `classes_`: the softmax of the model's outputs."""
-        outputs = self._outputs(X)
+        outputs = self._known(X)
         powers = np.exp(outputs - outputs.max(1, keepdims=True))
         return np.asarray(powers / powers.sum(1, keepdims=True))
+
+    def _known(self, X: Any) -> NDArray[np.float64]:
+        """Returns the model's outputs for the declared classes, of which there may be one alone."""
+        return self._outputs(X)[:, : len(self.classes_)]
