@@ -205,7 +205,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("rows as long as the longest batch", "rectangles", assigned("below", "int(0.75 * lengths[0]) - 1")),
     ),
     *killed_by(
-        "train/test_rounding.py::test_a_client_changes_no_bit_of_anothers_update",
+        "train/test_rounding.py::test_a_client_alone_is_computed_by_the_product_that_it_has_beside_others",
         "train/layers/linear.py",
         ("a client alone is computed otherwise", "Linear.forward", condition("len(rows) == 1", "rows")),
     ),
